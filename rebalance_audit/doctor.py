@@ -49,7 +49,7 @@ EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ui": ("the app (`ui`)", {"streamlit": "streamlit", "authlib": "authlib"}),
     "otel": ("`trace`", {"opentelemetry.sdk": "opentelemetry-sdk"}),
 }  # fmt: skip
-"""By extra of the package: what it is for, and what it brings."""
+"""For each extra of the package: what it is for, and what it installs."""
 
 
 class Health(StrEnum):
@@ -432,7 +432,7 @@ def cluster(
 
 
 def _readable(found: object, topic: str, kind: str) -> Diagnosis:
-    """By fetching from one partition, since only that needs READ."""
+    """Checked by fetching from one partition, since only that needs READ."""
     import time
 
     from ingest.broker import BrokerReader, LiveCluster

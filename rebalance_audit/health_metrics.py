@@ -1,6 +1,6 @@
 """Metrics of the pipeline itself: how far behind each source is, what is not settled, how long a run takes.
 
-Sources are bounded: a topic is one, whatever its partitions, and so are the logs of a node.
+The number of sources is bounded: a topic is one, with all its partitions, and so are the logs of a node.
 """
 
 from __future__ import annotations

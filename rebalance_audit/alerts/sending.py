@@ -26,7 +26,7 @@ from rebalance_audit.domain.kinds import Severity
 _SEVERITIES = tuple(Severity)
 _NAMES_REMEMBERED = 200
 _NOTES_KEPT = 40
-"""Of one incident: what was sent to whom."""
+"""Notes kept of one incident: what was sent to whom."""
 _WIDER_BY = 1.5
 """Half as many again: the second of one, the third of two, the fifth of three. A fleet that goes down one by one is
 sent a dozen times, not two hundred."""
@@ -63,11 +63,11 @@ def send_alerts(
     Open incidents that were not sent, or sent as less grave or less wide than they became; incidents that are over and
     were sent when open; and, once there is a state, those that came and went between two runs. `is_all`: `incidents`
     are all there are, so what was sent and is no longer among them is withdrawn. `is_live`: they are some of those that
-    go on right now; what came and went is left to a later call with all of them. `except_ids`: nothing is said of
-    these, since something newer was said of them meanwhile. `responses` as they stand at `now_ms`: about a silenced
-    incident only its end is sent, and only if its opening was; about an acknowledged one that it became graver, and its
-    end. `routes`: which target gets which; all get all without. Raises AlertError for a target that
-    is none, and a state file that cannot be read.
+    go on right now; what came and went is left to a later call with all of them. `except_ids`: nothing is sent about
+    these, since something newer was sent meanwhile. `responses` as they stand at `now_ms`: about a silenced incident
+    only its end is sent, and only if its opening was; about an acknowledged one that it became graver, and its end.
+    `routes`: which target gets which; all get all without. Raises AlertError for a target that is none, and a state
+    file that cannot be read.
     """
     if min_severity not in _SEVERITIES:
         raise AlertError(f"There is no severity {min_severity!r}: use one of {', '.join(_SEVERITIES)}.")

@@ -94,7 +94,7 @@ class _OtlpExporter:
         from opentelemetry.exporter.otlp.proto.http import Compression
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-        # What it says of a failure is said here, in one sentence.
+        # The exporter's own log lines are hidden: a failure is reported here, in one sentence.
         logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter").setLevel(logging.CRITICAL)
         self._exporter = OTLPSpanExporter(
             endpoint=address, headers=dict(headers or {}) or None, timeout=timeout_s, compression=Compression.Gzip

@@ -25,8 +25,8 @@ class Watchdog:
         """What the cluster was called when each stopped last: an alert ends under the name it began with."""
 
     def look(self, cluster_id: str, faults: Mapping[str, str | None], now_ms: int) -> list[Incident]:
-        """How each source stands. `open` only after the limit; one that never stopped is `over`, of which nothing is
-        said to anybody."""
+        """The state of each source. It is `open` only after the limit. A source that never stopped is `over`, and no
+        alert is sent for it."""
         found = []
         for source, fault in faults.items():
             since_ms = self._good_ms.get(source, self._began_ms)

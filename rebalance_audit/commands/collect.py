@@ -197,7 +197,7 @@ class FollowedMetadata:
 
 
 def cluster_of_brokers(config: Mapping[str, Any]) -> str | None:
-    """None without brokers. Raises Retryable or Misconfigured."""
+    """None if no brokers are configured. Raises Retryable or Misconfigured."""
     from ingest.broker import LiveCluster
 
     return LiveCluster(config).cluster_id if config.get("bootstrap.servers") else None

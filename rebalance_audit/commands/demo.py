@@ -42,7 +42,7 @@ COMPANY = {
 }
 """An invented company: the name of each of its clusters, with the recorded evidence of a real cluster."""
 REPLAYING_S = 20.0
-"""Of CPU time at most; the company's groups take three."""
+"""Seconds of CPU time at most; the company's groups take three."""
 _LAB_IS_UP = "Ctrl-C ends it all."
 
 

@@ -39,7 +39,7 @@ _OF_A_REBALANCE = frozenset({"gold.rebalance_member", "gold.movement"})
 
 
 def published(opened: Any) -> Any:
-    """The warehouse, if something is published in it. An empty answer and no answer must not look alike."""
+    """The warehouse, if something is published in it. An empty answer must not look like no answer."""
     if not opened.published():
         raise CommandError(
             f"Nothing is published at {opened.location} yet; run `rebalance-audit run -w {opened.location}`."

@@ -34,7 +34,7 @@ def refuse_unknown(opened: Any, group: str) -> None:
 
 
 def stored_rebalances(opened: Any, group: str, cluster_id: str | None) -> list[Rebalance]:
-    """With their members, movements and standstills, in the order they happened.
+    """Rebalances with their members, movements and standstills, in the order they happened.
 
     CommandError where there is none, UsageError where no group or several have this name.
     """
@@ -86,8 +86,8 @@ def _whole(row: dict[str, Any], children: Mapping[str, Sequence[Any]]) -> Rebala
 
 
 def _in_order(rows: Sequence[Rebalance]) -> list[Rebalance]:
-    """By time; a run of missing numbers, which has none, before the next higher number. Numbers alone would not do:
-    they start again when a group is deleted and created again."""
+    """Sorted by time. A run of missing numbers has no time: it stands before the next higher number. Numbers alone
+    would not do: they start again when a group is deleted and created again."""
     from rebalance_audit.domain.numbers import happened_at_ms
 
     timed = [(at_ms, _number(r), r) for r in rows if (at_ms := happened_at_ms(r)) is not None]

@@ -65,7 +65,7 @@ class Facts:
     """The row of one cause."""
 
     value: str
-    """As `trigger` columns hold it: part of the tables' contract."""
+    """The value in `trigger` columns: part of the tables' contract."""
     family: Family
     protocols: frozenset[Protocol]
     phrase: str
@@ -289,7 +289,7 @@ def _causes(is_one: Callable[[Facts], bool]) -> frozenset[Cause]:
 ARRIVALS = _causes(lambda f: f.family is Family.ARRIVAL) - {Cause.STATIC_MEMBER_REPLACED}
 """A member is new. A static member that comes back takes the place that was kept for it."""
 DEPARTURES = _causes(lambda f: f.going is not None)
-"""A member went, in whatever way."""
+"""Causes by which a member left the group."""
 MEMBERSHIP = ARRIVALS | DEPARTURES
 LEFT_IN_ORDER = _causes(lambda f: f.going is Going.IN_ORDER)
 PUT_OUT = _causes(lambda f: f.going is Going.TOO_SLOW)

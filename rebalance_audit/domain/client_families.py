@@ -24,7 +24,7 @@ from rebalance_audit.domain.wire import DecodeError
 
 
 class ClientFamily(StrEnum):
-    """Libraries that work alike where it matters here; the values are the names people know them by."""
+    """Libraries that behave the same where it matters here; the values are the names people know them by."""
 
     JAVA = "java"
     LIBRDKAFKA = "librdkafka"
@@ -322,7 +322,7 @@ def narrowed(families: Families, stated: Families) -> Families:
 
 @cache
 def shown(families: Families) -> tuple[str, ...] | None:
-    """As `client_libraries` columns hold them; None where nothing narrows them down."""
+    """The libraries as `client_libraries` columns hold them; None where nothing narrows them down."""
     return None if families == ALL else tuple(sorted(f.value for f in families))
 
 

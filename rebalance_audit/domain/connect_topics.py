@@ -19,7 +19,7 @@ StatusKind = Literal["connector", "task", "topic"]
 Kind = TypeVar("Kind", bound=str)
 
 SAFE_PROPERTIES = ("connector.class", "tasks.max", "name", "topics")
-"""Of a connector's or task's properties, those whose values are shown. Any other may be a password."""
+"""The properties of connectors and tasks whose values are shown. Any other may be a password."""
 
 HIDDEN = "***"
 REDACTED = b'{"redacted":true}'
@@ -58,7 +58,7 @@ class ConnectStatus:
     generation: int | None = None
     """The group's when this worker last started or stopped the item: it lags, and UNASSIGNED carries the old one."""
     version: str | None = None
-    """Of the plugin; Kafka 4.1 and later."""
+    """The plugin's version; Kafka 4.1 and later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ class EvidenceTier(StrEnum):
 
 
 class GroupType(StrEnum):
-    """By the protocol that members speak with the coordinator."""
+    """Kinds of groups, by the protocol that members speak with the coordinator."""
 
     CLASSIC = "classic"
     """Connect's groups are classic too; `protocol_type` sets them apart."""
@@ -182,7 +182,7 @@ class Basis(StrEnum):
 
 
 class TaskState(StrEnum):
-    """Of a connector or task: the status topic's words, and two of ours."""
+    """The state of a connector or task: the status topic's words, and two of ours."""
 
     RUNNING = "RUNNING"
     UNASSIGNED = "UNASSIGNED"

@@ -314,7 +314,7 @@ class CommitMark:
     last_at_ms: int
     commit_count: int
     topic_id: str | None = None
-    """As the commits have it, from Kafka 4.1 on: KIP-848 records name topics by id alone."""
+    """The topic's id as commits have it, from Kafka 4.1 on: KIP-848 records name topics by id alone."""
     first_position: int | None = None
     """The committed offset of the first commit."""
     last_position: int | None = None

@@ -18,7 +18,7 @@ from rebalance_audit.domain.ranges import Range, of_groups, range_of
 HAPPENED_AT = "coalesce(assigned_at_ms, ended_at_ms, joined_at_ms, started_at_ms, started_lower_ms)"
 """When it took effect, else the last time known of it; the range of time that it is counted in."""
 IS_COUNTED = "(kind = 'rebalance' AND outcome <> 'missing')"
-"""Not rewrites of static members, and not numbers that were skipped and of which nothing is known."""
+"""Rewrites of static members do not count, nor skipped numbers of which nothing is known."""
 COUNT = f"count(*) FILTER (WHERE {IS_COUNTED})"
 EXPECTED_COUNT = f"count(*) FILTER (WHERE {IS_COUNTED} AND expected)"
 COST = "sum(resource_seconds_estimate)"
@@ -30,7 +30,7 @@ COST_UPPER = (
 _EARLY = "(resource_seconds_estimate - resource_seconds_likely_lower)"
 _LATE = "(resource_seconds_likely_upper - resource_seconds_estimate)"
 COST_REACH = f"[sum({_EARLY}), sum({_LATE}), sum({_EARLY} * {_EARLY}), sum({_LATE} * {_LATE})]"
-"""Of one group alone: a `ranges.Reach`, for `ranges.of_sums`."""
+"""SQL for one group's `ranges.Reach`, for `ranges.of_sums`."""
 UNKNOWN_COST_COUNT = (
     f"count(*) FILTER (WHERE {IS_COUNTED} AND resource_seconds_estimate IS NULL AND resource_count > 0 "
     "AND moved_count + returned_count > 0)"
@@ -82,7 +82,7 @@ def is_counted(rebalance: Rebalance) -> bool:
 
 
 def happened_at_ms(rebalance: Rebalance) -> int | None:
-    """As HAPPENED_AT, of what was measured; None where no time is known."""
+    """HAPPENED_AT of a measured rebalance; None where no time is known."""
     for at_ms in (rebalance.assigned_at_ms, rebalance.ended_at_ms, rebalance.joined_at_ms, rebalance.started_at_ms):
         if at_ms is not None:
             return at_ms

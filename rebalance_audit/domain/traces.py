@@ -173,6 +173,6 @@ def _text(text: str) -> str:
 
 
 def _number(size: int, *parts: str) -> int:
-    """Of `size` bytes, from all parts, whatever characters they hold; never 0."""
+    """An id of `size` bytes, hashed from all parts; never 0."""
     digest = hashlib.sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode("utf-8", "surrogatepass"))
     return int.from_bytes(digest.digest()[:size], "big") or 1

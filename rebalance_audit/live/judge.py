@@ -22,7 +22,7 @@ from rebalance_audit.live.present import JUST_IN_MS, JustIn, Present, just_in, p
 from rebalance_audit.live.recent_commits import RecentCommits
 
 OPEN_EVERY_S = 1.0
-"""A group that rebalances is looked at this often although nothing new is said about it: time alone may be news."""
+"""How often a group that rebalances is looked at without new evidence: passing time alone may change its state."""
 FOLD_SHARE = 0.2
 """The share of a core that one group may use, so that a storm of one group delays no other."""
 FORGET_S = 3_600.0
@@ -219,8 +219,7 @@ class Judge(threading.Thread):
             self._pending[group_id] = _Pending(at, due)
 
     def _drop_quiet(self, memory: ClusterMemory) -> None:
-        """Memory follows the groups that are busy; when nothing happens at all, it starts again with what the tables
-        hold."""
+        """Forget groups that were quiet. If all were, memory is read again from the tables."""
         until = self._clock() - FORGET_S
         if not self._touched_at or min(self._touched_at.values()) >= until:
             return

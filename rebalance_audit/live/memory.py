@@ -154,11 +154,11 @@ class GroupMemory:
         return True
 
     def add_mark(self, mark: CommitMark) -> None:
-        """Of a commit that arrived, after all records before it."""
+        """Add the mark of a commit, after all records that arrived before it."""
         _join(self.marks, mark, self._stretch(mark))
 
     def all_marks(self) -> list[CommitMark]:
-        """With those of the tables, which may have known records that come into memory later."""
+        """All marks, with those of the tables, which may know records that come into memory later."""
         joined = dict(self.marks)
         for mark in self.stored_marks:
             _join(joined, mark, self._stretch(mark))
@@ -213,7 +213,8 @@ def _join(marks: dict[_Stretch, CommitMark], mark: CommitMark, stretch: int) -> 
 
 
 def instant_of(event: Event) -> int:
-    """Of a line its local time, where its layout has no zone: good enough to order what is hours apart."""
+    """The time of an event; of a line whose layout has no zone, its local time. That is good enough to order events
+    that are hours apart."""
     if isinstance(event, LogEvent):
         return event.local_at_ms if event.at_ms is None else event.at_ms
     return event.at_ms
@@ -400,7 +401,7 @@ class ClusterMemory:
         self._around.put(group_id, group.rebalances, group.tasks, group.findings)
 
     def going_on(self) -> list[Running]:
-        """Of the groups in memory, those that wait for something, by name; as they were folded last."""
+        """The groups in memory that wait for something, by name; as they were folded last."""
         found = []
         for group_id in sorted(self._waiting):
             group = self.groups[group_id]
@@ -411,7 +412,8 @@ class ClusterMemory:
         return found
 
     def incidents(self) -> list[Incident]:
-        """Of the whole cluster: groups in memory as they were folded last, others as the tables have them."""
+        """The incidents of the whole cluster: groups in memory as they were folded last, others as the tables have
+        them."""
         return self._around.incidents(self.seen_until_ms)
 
     def incident_ids(self) -> Collection[str]:

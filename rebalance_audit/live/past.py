@@ -29,7 +29,7 @@ class WarehousePast:
     def __init__(self, warehouse: Warehouse, cluster_id: str, limits: LimitsOf) -> None:
         self._warehouse, self._cluster_id, self._limits = warehouse, cluster_id, limits
         self._refs: dict[str, list[str]] = {}
-        """Of each group, the lines that only their fields can place."""
+        """The lines of each group that only their fields can place."""
 
     def of_cluster(self) -> ClusterPast:
         opened, cluster_id = self._warehouse, self._cluster_id

@@ -74,7 +74,7 @@ class RememberedCluster:
         self._name(group_id, now)
 
     def incidents(self, now_ms: int) -> list[Incident]:
-        """Of the whole cluster, as `incidents_of` would say."""
+        """The incidents of the whole cluster, as `incidents_of` returns them."""
         return _in_order(self._known_at(now_ms).values())
 
     def incidents_of(self, groups: Collection[str], now_ms: int) -> list[Incident]:

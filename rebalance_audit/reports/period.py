@@ -124,7 +124,7 @@ class Report:
     expected_count: int
     cost: Cost
     costs: dict[str, Cost]
-    """The same by what stood still, `partition` before `task`; without those of which nothing is known."""
+    """The cost of partitions and of tasks, in this order; without those of which nothing is known."""
     incidents: tuple[dict[str, Any], ...]
     """Order: trouble before normal work, open before past, then the gravest and costliest. `answers`: who acknowledged
     it or silenced its alerts, in words."""

@@ -301,7 +301,7 @@ def _by_group(asked: _Asked) -> list[dict[str, Any]]:
 
 
 def _with_likely(cost: Cost, by_group: Sequence[Mapping[str, Any]]) -> Cost:
-    """Of several groups together."""
+    """The likely range of several groups together."""
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in by_group:
         if None in row["reach"]:

@@ -23,7 +23,7 @@ REASSIGNMENTS_IN_TEXT = 10
 INCIDENTS_IN_TEXT = 15
 _LEAST_NAME = 12
 _SPARE = (2, 1, 4)
-"""Of the worst groups: members, mode, worst pause."""
+"""Columns of the worst groups that are left out first where the line is narrow: members, mode, worst pause."""
 
 
 def report_dict(report: Report) -> dict[str, Any]:

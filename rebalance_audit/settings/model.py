@@ -43,7 +43,7 @@ class Cluster(_Part):
 
     name: Annotated[str, Field(min_length=1)]
     cluster_id: str | None = None
-    """As Kafka prints it. Needed where only log files are read; brokers say it themselves."""
+    """The cluster id as Kafka prints it. Needed where only log files are read; brokers say it themselves."""
     bootstrap_servers: str | None = None
     """HOST:PORT, comma between them."""
     command_config: str | None = None
@@ -115,11 +115,11 @@ class Annotations(_Part):
     url: Annotated[str, AfterValidator(_plain)]
     """Its own address: http://grafana:3000."""
     token: Secret
-    """Of a service account that may write annotations."""
+    """The token of a service account that may write annotations."""
 
 
 class Team(_Part):
-    """Whose groups and connectors match. Where two teams match, the first one in the file has it."""
+    """Owns the groups and connectors that match. Where two teams match, the first one in the file owns it."""
 
     name: Annotated[str, Field(min_length=1)]
     clusters: list[Pattern] = ["*"]
@@ -209,7 +209,7 @@ class AppSettings(_Part):
     """How browsers reach it; the provider sends them back to `public_url`/oauth2callback."""
     login: Login | None = None
     auditors: list[Pattern] = []
-    """As `members` of teams: who sees all and changes nothing."""
+    """People who see all and change nothing; written like `members` of teams."""
     links: Annotated[list[AppLink], Field(max_length=8)] = []
     """Shown where a page is about all that the address names: groups, incidents, Connect, reassignments."""
 

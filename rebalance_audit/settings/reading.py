@@ -82,8 +82,8 @@ def parse_settings(text: str, name: str) -> Settings:
 
 
 def _contradictions(data: Mapping[str, Any], wrong: set[tuple[Any, ...]]) -> Iterator[Placed]:
-    """Of the entries that are right each by itself; `wrong` are the places of the others. Of clusters and alert targets
-    a name and an id are enough."""
+    """Contradictions between entries that are right each by itself; `wrong` are the places of the others. Clusters and
+    alert targets need only a name and an id here."""
     kept: dict[str, list[Any]] = {"clusters": [], "teams": [], "alerts": [], "limits": []}
     places: dict[str, list[int]] = {part: [] for part in kept}
     for part, entries in kept.items():

@@ -338,7 +338,7 @@ def removes_rows(actions: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _after_act(opened: Warehouse, name: str, moved: _Moved) -> dict[str, RowDigest]:
-    """Of every landing file that a removed file had rows of, what is left."""
+    """What is left of every landing file that a removed file had rows of."""
     gone = [uri for path in moved.removed if opened.has_file(uri := _uri(opened, name, path))]
     touched = None
     if len(gone) == len(moved.removed):

@@ -51,15 +51,15 @@ def most_rows_at_once(table: str, *, is_soon_replaced: bool) -> int:
 
 
 def compression_of(table: str, file: str, row_count: int) -> str:
-    """Of a file of the table. A few hundred rows of 150 columns are thousands of tiny pages, which zstd takes half as
-    long again to write and to read as Snappy; such rows are read by every stage. What is replaced or joined before long
-    need not be small either. LZ4 is as quick, and read by fewer programs."""
+    """The codec of a file of the table. A few hundred rows of 150 columns are thousands of tiny pages. zstd takes half
+    as long again to write and to read them as Snappy, and every stage reads such rows. A file that is soon replaced or
+    joined need not be small either. LZ4 is as quick, but fewer programs read it."""
     is_short_lived = is_soon_replaced(file) or row_count <= JOINED_ROWS
     return "snappy" if is_short_lived or table in _WIDE else "zstd"
 
 
 def leading_column(table: str) -> str:
-    """By which rows are asked for, and by which they are ordered in files."""
+    """The column by which rows are asked for and ordered in files."""
     known = tables.BY_NAME[table]
     return "group_id" if any(c.name == "group_id" for c in known.columns) else known.key[-1]
 

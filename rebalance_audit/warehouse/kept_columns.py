@@ -27,7 +27,7 @@ from rebalance_audit.warehouse.row_groups import (
 from rebalance_audit.warehouse.storage import located
 
 KEPT_BYTES = 96 << 20
-"""Of all columns together, as Arrow has them. A cycle of five groups needs a third of it."""
+"""The size of all kept columns together, as Arrow has them. A cycle of five groups needs a third of it."""
 SMALL_BYTES = 4 << 20
 """A row group of more, uncompressed, is read again each time."""
 

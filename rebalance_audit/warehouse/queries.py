@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 
 MEMORY = "1GB"
-"""Of a database that asks many files."""
+"""The memory limit of a database that asks many files."""
 _lock = threading.Lock()
 _databases: list[duckdb.DuckDBPyConnection] = []
 """Those that are open."""

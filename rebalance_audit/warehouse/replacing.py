@@ -164,7 +164,8 @@ def _in_memory(data: pa.Table | Sequence[str], schema: pa.Schema) -> list[pa.Tab
 def _chosen(
     parts: Sequence[pa.Table], data: pa.Table | Sequence[str], rows: npt.NDArray[np.int64]
 ) -> list[pa.Table | str]:
-    """Of each table the rows with these places in all of them together; of all rows of a file, its name."""
+    """The rows of each table at these places, counted over all tables together. Where they are all rows of a file: its
+    name."""
     found: list[pa.Table | str] = []
     begin = 0
     for at, part in enumerate(parts):

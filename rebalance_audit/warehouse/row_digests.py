@@ -101,7 +101,7 @@ NO_ROWS = _LandingHash(0).digest
 def digests_by_landing(
     files: Sequence[str], schema: pa.Schema, key: Sequence[str], landings: Sequence[str] | None = None
 ) -> dict[str, RowDigest]:
-    """Of the rows in these files, by the landing file that brought them; `landings`: only of these."""
+    """The digests of the rows in these files, by the landing file that brought them; `landings`: only of these."""
     if not files:
         return {}
     order = [LANDING, *(name for name in key if name in schema.names)]
@@ -151,9 +151,8 @@ def _sorted_anew(
 
 
 def _file_by_file(files: Sequence[str], schema: pa.Schema, order: Sequence[str]) -> dict[str, RowDigest] | None:
-    """None if a file is not sorted, or two have rows of one landing file.
-
-    As collectors write them, files are and have not; to sort a million rows again takes a second.
+    """None if a file is not sorted, or two have rows of one landing file. Collectors write files that are sorted, each
+    with landing files of its own; to sort a million rows again takes a second.
     """
     found: dict[str, RowDigest] = {}
     for file in files:

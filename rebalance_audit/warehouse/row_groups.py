@@ -155,7 +155,7 @@ class ColumnOfGroup(NamedTuple):
 
 @functools.lru_cache(maxsize=1 << 16)
 def held_in(file: str, column: str | None) -> tuple[ColumnOfGroup, ...]:
-    """Of each row group of a file. Kept, since a cycle asks the same files dozens of times."""
+    """What each row group of a file holds. Kept, since a cycle asks the same files dozens of times."""
     metadata = footer(file)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     at = None if column is None else _place(metadata, column)

@@ -35,7 +35,7 @@ RUNS = 8
 _SMALL_ROWS = 1_024
 """A small file has fewer, and less than half of what a file of its table may have."""
 _APPENDED_TIERS = (64, 1_024, 16_384)
-"""Of tables in which no row is ever replaced: rows of a file below which it belongs to the first tier, and so on."""
+"""For tables in which no row is ever replaced: a file with fewer rows belongs to the first tier, and so on."""
 _AT_ONCE = 4
 """Files of rows that are in memory while runs are merged."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def fingerprint() -> str:
-    """Of all tables and columns of this release, in `warehouse.json`: the same means that nothing is lacking."""
+    """A hash of all tables and columns of this release. If `warehouse.json` has the same, no column is missing."""
     text = "\n".join(f"{table.name} {table.ddl()}" for table in sorted(tables.BY_NAME.values(), key=lambda t: t.name))
     return hashlib.sha256(text.encode()).hexdigest()
 

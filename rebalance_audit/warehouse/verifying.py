@@ -55,7 +55,7 @@ class Verdict:
     publications: int = 0
     files: int = 0
     rows: int = 0
-    """Of bronze."""
+    """Rows of bronze."""
     heads: int = 0
     """In the second place."""
     clock_back: list[str] = field(default_factory=list)

@@ -68,8 +68,8 @@ class TableChange:
     added: tuple[str, ...]
     keys_file: str | None
     kept: tuple[str, ...] | None = None
-    """Of the added files, those that hold only rows which were there before. None: not known, and rows that changed
-    are not named one by one."""
+    """The added files that hold only rows which were there before. None: not known, and rows that changed are not named
+    one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Warehouse:
         """Tables that the publication of an older release may not name: it means nothing that they are missing
         there."""
         self._checked: set[str] = set()
-        """Of these, the tables that only this process can have changed since they were opened; for the one writer."""
+        """The open tables that only this process can have changed since; for the one writer."""
         self._absent: set[str] = set()
         """Likewise, tables nobody has written to yet."""
         self._transactions: dict[tuple[str, int, str], int | None] = {}
@@ -530,7 +530,7 @@ class Warehouse:
         return self._rows(name, files, schema, where) if files else schema.empty_table()
 
     def file_schema(self, file: str) -> pa.Schema:
-        """Of one of `files`, from its footer. Raises OSError and ArrowException."""
+        """The schema of one of `files`, from its footer. Raises OSError and ArrowException."""
         inside = file.removeprefix(self.location).removeprefix(self._files.root)
         return pq.read_schema(self._files.root + inside, filesystem=self._files.fs)
 
@@ -843,9 +843,9 @@ class Warehouse:
         transactions: Mapping[str, int],
         metadata: Mapping[str, Any],
     ) -> None:
-        """As the version after the newest, or not at all: what is removed and kept was worked out from that one.
+        """Commit the version after the newest, or nothing: what is removed and kept was worked out from the newest.
 
-        What only adds may come after what somebody else added meanwhile.
+        A commit that only adds may follow what somebody else added meanwhile.
         """
         self._confirm_lease()
         only_adds = not any(isinstance(action, RemoveAction) for action in actions)

@@ -58,7 +58,7 @@ def make_finding(
 
 
 def finding_id(cluster_id: str, rule_id: str, subject: str, key: str) -> str:
-    """The id depends on cluster, rule, subject and first rebalance alone, whatever else is known."""
+    """The id depends only on cluster, rule, subject and first rebalance."""
     parts = "\x00".join((cluster_id, rule_id, subject, key))
     return f"{rule_id.lower()}:{hashlib.sha256(parts.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 

@@ -189,7 +189,8 @@ class History:
         ]
 
     def extent(self, steps: Sequence[HistoryStep], *, quiet_ms: int | None = None, about: str | None = None) -> Extent:
-        """Of `steps` in order; open until `quiet_ms` after the last. `about`: the one of the group it is about."""
+        """The finding made of `steps`, in order; open until `quiet_ms` after the last. `about`: the member, connector
+        or cause that it is about."""
         first, last = steps[0], steps[-1]
         first_id = first.rebalance.rebalance_id
         return Extent(

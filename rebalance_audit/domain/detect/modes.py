@@ -121,7 +121,7 @@ def _usual_pause_ms(rebalance: Rebalance) -> float | None:
 
 
 def _is_far_above(pause_ms: float, past: Sequence[float], limits: Limits) -> bool:
-    """By all three limits; false while too few are known."""
+    """Whether all three limits are passed; false while too few rebalances are known."""
     if not past or len(past) < limits.pause_baseline_count:
         return False
     middle = median(past)

@@ -19,7 +19,7 @@ CLOCK_APART_MS = 1_000
 """Less is no fault: a line follows its record by some ms, under load by tenths of a second
 (docs/measured.md#lines-and-records)."""
 _MIN_PAIRS = 3
-"""Lines that agree with records before anything is said about a clock: one or two may be chance."""
+"""How many lines must agree with records before a clock is judged: one or two may be chance."""
 
 _NEWER = frozenset({"unknown_record_type", "unknown_value_version", "unknown_layout"})
 """A newer Kafka, most likely; the other reasons say that the bytes are damaged or not what they should be."""
@@ -61,7 +61,7 @@ class ContradictionCount:
     cluster_id: str
     group_id: str
     is_line: bool
-    """Else records."""
+    """If false, it is about records."""
     count: int
     first_detail: str
     first_ref: str
@@ -77,9 +77,9 @@ class ClockReading:
     cluster_id: str
     node: str
     zone: str | None
-    """As configured."""
+    """The time zone as configured."""
     clock: NodeClock
-    """As the lines are read by it."""
+    """The time zone by which the lines are read."""
     first_ref: str
     last_at_ms: int
 

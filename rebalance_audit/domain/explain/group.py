@@ -28,7 +28,7 @@ _DETAIL_INDENT = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Everything that is said about one group, before it is laid out."""
+    """All that `explain` shows of one group, before it is laid out."""
 
     group_id: str
     kind: str
@@ -44,7 +44,7 @@ class Explanation:
     connect_stories: tuple[ConnectStory, ...]
     """Connect: stories of several rebalances together, in the order of `rebalances`."""
     standstills: tuple[StandstillStory, ...]
-    """By begin: what the group did not notice."""
+    """Standstills that the group did not notice, by begin."""
     not_seen: tuple[str, ...]
     would_have_helped: tuple[str, ...]
     incidents: tuple[Incident, ...] | None = None

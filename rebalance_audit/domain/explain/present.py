@@ -53,7 +53,7 @@ class Awaited:
     whereabouts: Whereabouts
     resource_count: int
     until_ms: int | None = None
-    """Of one that worked: its last commit."""
+    """Where it worked: its last commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Running:
 
 
 def going_on(rebalances: Sequence[Rebalance], last_commits: Mapping[str, int], now_ms: int) -> Running | None:
-    """Of one group, its rebalances in order; None if it waits for nothing.
+    """What one group waits for, from its rebalances in order; None if it waits for nothing.
 
     `last_commits`: the last commit of each partition (`topic-partition`) of the group.
     """

@@ -31,7 +31,7 @@ def is_commit_marker(marker: SourceRecord) -> bool:
 
 
 def mark_of(commit: Commit) -> CommitMark:
-    """Of one commit alone."""
+    """The mark of one commit alone."""
     return CommitMark(
         topic=commit.topic, partition=commit.partition, offsets_topic=commit.offsets_topic,
         offsets_partition=commit.offsets_partition, first_offset=commit.offset, first_at_ms=commit.at_ms,

@@ -35,7 +35,8 @@ _ADVICE_OTHERWISE = "Look at the evidence of the first link of the chain."
 
 
 def incidents_of(rows: ClusterRows) -> tuple[list[Incident], list[ChangeMark]]:
-    """By begin, then id. Every rebalance with a cost is in exactly one incident, and the costs add up to theirs.
+    """Incidents, sorted by begin, then id. Every rebalance with a cost is in exactly one incident, and their costs add
+    up.
 
     `rows` may be a range of time that begins where nothing was going on: with a range that begins later, what began
     before it would get another id.

@@ -226,7 +226,7 @@ class _Cutter:
         return at_ms - self._since.get(who, at_ms - CHANGE_GAP_MS - 1) > CHANGE_GAP_MS
 
     def _goes_on(self, episode: Episode) -> bool:
-        """Nothing of another cause came between; a fault in the middle of a shut-down does not part it."""
+        """Whether nothing of another cause came between; a fault in the middle of a shutdown does not split it."""
         return all(e is episode or e.is_fault or e.last_at_ms <= episode.last_at_ms for e in self._recent())
 
     def _config_change(self, step: HistoryStep) -> Episode:

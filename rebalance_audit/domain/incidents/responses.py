@@ -32,7 +32,7 @@ class Response:
     kind: str
     """`acknowledged` or `silenced`."""
     cluster_id: str | None = None
-    """Of the incident. A silence's, or None for all clusters."""
+    """The cluster of the incident or silence; None is a silence for all clusters."""
     incident_id: str | None = None
     """What was acknowledged."""
     pattern: str | None = None
@@ -137,7 +137,7 @@ def covers(silenced: Response, incident: Subject) -> bool:
 
 
 def in_order(responses: Iterable[Response]) -> list[Response]:
-    """By time; of two in the same millisecond the smaller id is first, for every reader alike."""
+    """Sorted by time, then id: every reader sees two of the same millisecond in the same order."""
     return sorted(responses, key=lambda r: (r.at_ms, response_id(r)))
 
 

@@ -45,7 +45,7 @@ def culprits(people: Sequence[Identity]) -> list[str]:
 
 
 def names_of(people: Sequence[Identity]) -> list[str]:
-    """As `culprits`, for sentences."""
+    """The `culprits`, worded for sentences."""
     return [name_of(who) if name == who[1] else shown(name) for who, name in zip(people, culprits(people), strict=True)]
 
 
@@ -181,7 +181,7 @@ def worst_of(reassignments: Iterable[Reassignment]) -> Reassignment | None:
 
 
 def chain(trouble: Trouble, before: Sequence[Link]) -> tuple[Link, ...]:
-    """By time. Of a long one the first half and the last half of the cap."""
+    """Sorted by time. A long list keeps the first half and the last half of the cap."""
     others = [*before, *_reassignment_links(trouble.reassignments)]
     steps, half = trouble.steps, CHAIN_CAP // 2
     times = sorted([*(step.at_ms for _, step in steps), *(link.at_ms for link in others)])

@@ -16,7 +16,7 @@ def java_int(text: str) -> int | None:
 
 
 def int_of(text: str) -> int:
-    """As `java_int`, for where it must be one. Raises ValueError."""
+    """Like `java_int`, where the text must be one. Raises ValueError."""
     number = java_int(text)
     if number is None:
         raise ValueError(text[:20])

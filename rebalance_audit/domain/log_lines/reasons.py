@@ -222,7 +222,7 @@ def _always(trigger: Cause) -> _Classify:
 
 
 def _joined(fields: _Fields, reason: str, client_reason: str | None) -> ClassifiedReason:
-    """A new member is the cause, whatever the client was doing when it came."""
+    """A new member is the cause: what the client was doing when it came does not matter."""
     return ClassifiedReason(Cause.MEMBER_JOINED, _members(fields), client_reason or "")
 
 

@@ -115,7 +115,7 @@ def first_word(message: str) -> str:
 
 _MAX_HASHED = 4096
 _KAFKA_UUID = re.compile(r"[\w-]{22}", re.ASCII)
-"""As the newer protocols' clients name their members."""
+"""Member ids as clients of the newer protocols make them."""
 _MEMBER_IDS = ("member_id", "new_member_id", "expected_member_id")
 
 

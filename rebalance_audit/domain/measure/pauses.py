@@ -105,7 +105,7 @@ def rebalance_numbers(
     *,
     is_known: bool,
 ) -> RebalanceNumbers:
-    """Of a rebalance's movements: each one's kind, whether it was avoidable, and its numbers. `is_known`: whether what
+    """For each movement of a rebalance: its kind, whether it was avoidable, and its numbers. `is_known`: whether what
     was handed out is."""
     estimates = [n.pause_estimate_ms for n in numbers if n.pause_estimate_ms is not None]
     lowers = [n.pause_lower_ms for n in numbers if n.pause_lower_ms is not None]

@@ -20,7 +20,7 @@ class SourceMetadata(SourceRecord):
     node: str
     """The node whose copy of the log it was read from."""
     epoch: int | None = None
-    """Of the quorum: a later one begins with another active controller."""
+    """The epoch of the quorum: a later one begins with another active controller."""
     snapshot: tuple[int, int] | None = None
     """(end offset, epoch) of the checkpoint's name; None in the log itself."""
 
@@ -37,7 +37,7 @@ def metadata_ref(node: str, offset: int, snapshot: tuple[int, int] | None = None
 
 
 def checkpoint_name(snapshot: tuple[int, int]) -> str:
-    """As Kafka names the file, without its ending."""
+    """The name of the file, without its extension."""
     return f"{snapshot[0]:020d}-{snapshot[1]:010d}"
 
 
@@ -50,7 +50,7 @@ def bronze_topic(snapshot: tuple[int, int] | None) -> str:
 
 
 def is_metadata_topic(topic: str) -> bool:
-    """Of bronze.record: no group's or Connect's."""
+    """Whether this topic of bronze.record is the metadata log or a snapshot of it: neither a group's nor Connect's."""
     return topic == METADATA_TOPIC or _SNAPSHOT_TOPIC.fullmatch(topic) is not None
 
 

@@ -96,7 +96,7 @@ def decode_assignment(data: bytes) -> ConnectAssignment:
 
 
 def _read_assignment(reader: Reader, *, is_cooperative: bool = False) -> ConnectAssignment:
-    """By the version in its header; an allocation has the cooperative layout whatever its header says."""
+    """Decodes by the version in the header; an allocation always has the cooperative layout."""
     version = read_version(reader)
     error = reader.int16("error")
     leader = reader.string("leader")

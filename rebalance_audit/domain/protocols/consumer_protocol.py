@@ -36,7 +36,7 @@ class ConsumerSubscription:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerAssignment:
     version: int
-    """The leader's newest, whatever the member speaks."""
+    """The leader's newest version; the member's own may be older."""
     partitions: tuple[TopicPartition, ...]
     """The member's full set, in the leader's order."""
     user_data: bytes | None

@@ -86,7 +86,7 @@ def next_steps(r: Reassignment) -> list[str]:
 
 
 def cancel_command(r: Reassignment) -> str:
-    """With the JSON it needs."""
+    """The command, with the JSON it needs."""
     return (
         f"echo '{plan_json([r])}' > cancel.json; kafka-reassign-partitions --bootstrap-server HOST:PORT "
         "--reassignment-json-file cancel.json --cancel"
@@ -101,7 +101,7 @@ def execute_command(r: Reassignment) -> str:
 
 
 def plan_json(reassignments: Sequence[Reassignment]) -> str:
-    """As kafka-reassign-partitions takes it; safe between a shell's single quotes, as legal names hold none."""
+    """JSON for kafka-reassign-partitions; safe between a shell's single quotes, as legal names hold none."""
     return json.dumps(
         {
             "version": 1,

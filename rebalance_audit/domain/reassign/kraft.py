@@ -62,7 +62,7 @@ class KRaftFold:
         self.partitions: dict[Key, PartitionState] = {}
         self.topics: dict[str, str] = {}
         self.names: dict[str, str] = {}
-        """Of deleted topics too."""
+        """Includes deleted topics."""
         self.attempts = Attempts("metadata")
         self.elections: list[LeaderElection] = []
         self.min_isr: dict[str, int] = {}
@@ -336,7 +336,7 @@ class KRaftFold:
 
 
 def imbalances(states: Mapping[tuple[str, int], PartitionState]) -> tuple[Imbalance, ...]:
-    """Of brokers that do not lead all they are preferred for."""
+    """The brokers that do not lead all partitions they are preferred for."""
     preferred: dict[int, int] = defaultdict(int)
     elsewhere: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for (topic, partition), state in states.items():

@@ -165,7 +165,8 @@ class LogLines:
 
 
 def settled(lines: Iterable[PartitionLine], clocks: Mapping[str, NodeClock]) -> list[PartitionLine]:
-    """By time, as the nodes' clocks have it. Given by node, file and byte; a node without a clock keeps its times."""
+    """Sorted by time, as the nodes' clocks have it. Given in order of node, file and byte; a node without a clock keeps
+    its times."""
     found = []
     latest: dict[str, int] = {}
     for line in lines:
@@ -185,7 +186,7 @@ _Stated = tuple[str, int | None, str | None, int | None, dict[str, Any]]
 
 
 def _created(message: str) -> Iterator[_Stated]:
-    """With what each partition of new topics was created: one line names all."""
+    """The replicas each partition of a new topic was created with: one line names all."""
     if found := _CREATED.match(message):
         for topic, partition, later, first in _CREATED_WITH.findall(found[2]):
             yield CREATED_WITH, int(found[1]), topic, int(partition), {"replicas": _ids(later or first)}

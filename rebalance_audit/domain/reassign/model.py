@@ -81,7 +81,7 @@ class Reassignment:
     """Before the first of a chain of requests that replaced each other."""
     target_replicas: tuple[int, ...] | None = None
     adding_replicas: tuple[int, ...] = ()
-    """As Kafka has them; after a replacement they may overlap with those being removed."""
+    """The adding replicas as Kafka has them; after a replacement they may overlap with those being removed."""
     removing_replicas: tuple[int, ...] = ()
     started_at_ms: int | None = None
     ended_at_ms: int | None = None
@@ -89,7 +89,7 @@ class Reassignment:
     phase: str | None = None
     """How far it came."""
     stalled_since_ms: int | None = None
-    """Of an open one that made no progress for the limit, or cannot make any: since when."""
+    """Since when an open reassignment made no progress for the limit, or cannot make any."""
     blocked_by: str | None = None
     blocked_replicas: tuple[int, ...] = ()
     longest_standstill_ms: int | None = None

@@ -42,11 +42,11 @@ class Sighting:
     replicas_before: tuple[int, ...] | None = None
     isr_before: tuple[int, ...] | None = None
     is_replay: bool = False
-    """By a controller that was not the active one: its time may be that of its start."""
+    """Written by a controller that was not the active one: its time may be that of its start."""
 
 
 def sighting(line: PartitionLine, *, is_live: bool) -> Sighting | None:
-    """Of a line about one partition; None if it does not show its state."""
+    """The sighting of a line about one partition; None if it does not show the partition's state."""
     fields, epoch = line.fields, line.fields.get("partition_epoch")
     found = Sighting(at_ms=line.at_ms, ref=line.event.ref, epoch=epoch, leader_epoch=fields.get("leader_epoch"))
     match line.kind:

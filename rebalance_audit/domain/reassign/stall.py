@@ -12,7 +12,7 @@ from rebalance_audit.domain.reassign.model import PartitionState, Reassignment
 from rebalance_audit.domain.reassign.transitions import Attempts
 
 STALL_LIMIT_MS = 90_000
-"""Without progress for longer, a running reassignment is said to stand still. Copies of small partitions took 1 to 20 s
+"""A running reassignment without progress for longer is stalled. Copies of small partitions took 1 to 20 s
 (docs/measured.md#reassignments)."""
 LEVEL_3_8, LEVEL_4_3 = 20, 30
 """metadata.version 3.8-IV0 and 4.3-IV0."""

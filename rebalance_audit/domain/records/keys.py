@@ -1,4 +1,5 @@
-"""Keys of `__consumer_offsets`: an int16 record type, then one of these. Never flexible, whatever the value is."""
+"""Keys of `__consumer_offsets`: an int16 record type, then one of these. Keys are never flexible, even where the value
+is."""
 
 from __future__ import annotations
 
