@@ -84,6 +84,17 @@ def expiry(of: Families, group_type: GroupType = GroupType.CLASSIC, *, came_back
     return " ".join(advice)
 
 
+def expired_alive(of: Families) -> str:
+    """For a member of a group that the brokers assign to, which came back under the member id that its process made."""
+    reason = "It came back under its own member id, so its process lived on: it was frozen, or had lost its network"
+    if ClientFamily.LIBRDKAFKA not in of:
+        return f"{reason}."
+    return (
+        f"{reason}, or, with librdkafka, its application had not polled for {POLL_INTERVAL}, after which no heartbeat "
+        "is sent. Look at that host, and at what takes long between two polls."
+    )
+
+
 def poll_timeout(of: Families) -> str:
     """For a member whose application did not ask for messages in time."""
     records, interval = setting(RECORDS, of), setting(POLL_INTERVAL, of)

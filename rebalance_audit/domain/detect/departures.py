@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.causes import Cause
@@ -198,7 +198,21 @@ def _expiry_advice(history: History, incident: Sequence[_GoneTogether], *, is_st
         for who in s.joined
     }
     came_back = bool(gone) and all(identity(m) in back for m in gone)
+    if came_back and _group_type(incident) == GroupType.CONSUMER and _are_the_same(history, incident, gone, until_ms):
+        return client_advice.expired_alive(client_advice.families(gone))
     return client_advice.expiry(client_advice.families(gone), _group_type(incident), came_back=came_back)
+
+
+def _are_the_same(history: History, incident: Sequence[_GoneTogether], gone: Iterable[Member], until_ms: int) -> bool:
+    """Whether all of them joined again under their old member ids."""
+    joined = {
+        m.member_id
+        for s in history.attempts
+        if incident[0].step.at_ms < s.at_ms <= until_ms
+        for m in s.rebalance.members
+        if m.change == MemberChange.JOINED
+    }
+    return all(m.member_id in joined for m in gone)
 
 
 def _was_joined_first(step: HistoryStep) -> bool:

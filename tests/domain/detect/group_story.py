@@ -44,9 +44,12 @@ class GroupStory:
 
     # what happens
 
-    def joins(self, *clients: str, at_s: float, trigger: str | None = None, **more: Any) -> GroupStory:
+    def joins(
+        self, *clients: str, at_s: float, trigger: str | None = None, same_process: bool = False, **more: Any
+    ) -> GroupStory:
+        """`same_process`: under the member id that it had before, as a KIP-848 member does."""
         for client in clients:
-            self._incarnation[client] = self._incarnation.get(client, 0) + 1
+            self._incarnation[client] = self._incarnation.get(client, 0) + (not same_process)
         trigger = trigger or ("connect_worker_joined" if self.protocol_type == "connect" else "member_joined")
         return self._round(at_s, trigger, joined=clients, **more)
 

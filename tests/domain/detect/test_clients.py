@@ -79,6 +79,19 @@ def test_members_without_a_session_of_their_own_are_not_sent_to_set_one() -> Non
     assert "cooperative" not in client_advice.deploy(ALL, GroupType.CONSUMER)
 
 
+def test_one_that_is_back_under_the_id_of_its_process_lived_on() -> None:
+    story = a_group(group_type="consumer").member("c2", session_timeout_ms=None)
+    story.joins("c1", "c2", at_s=0).vanishes("c2", at_s=60).joins("c2", at_s=66, same_process=True)
+    (gone,) = found(story, "RB007")
+    assert gone.advice == (
+        "It came back under its own member id, so its process lived on: it was frozen, or had lost its network, or, "
+        "with librdkafka, its application had not polled for max.poll.interval.ms, after which no heartbeat is sent. "
+        "Look at that host, and at what takes long between two polls."
+    )
+    java = client_advice.expired_alive(frozenset({ClientFamily.JAVA}))
+    assert java.endswith("it was frozen, or had lost its network.")
+
+
 def test_a_classic_member_of_a_converted_group_has_a_session_of_its_own() -> None:
     story = a_group(group_type="consumer").member("c2", session_timeout_ms=10_000)
     (gone,) = found(story.joins("c1", "c2", at_s=0).vanishes("c2", at_s=60), "RB007")

@@ -152,6 +152,7 @@ EXPECTED = {
     "frozen_in_turn": {("r1", "stall"), ("s1", "stall"), ("f1", "stall")},
     "franz_go_stuck_alone": {("m2", "stall")},
     "kafka_go_stuck_alone": {("m2", "stall")},
+    "stuck_kip848": {("f2", "stall")},
     # All members of a group had fallen silent before. franz-go's commits too seldom to show it.
     "frozen_after_silence": {("j2", "stall"), ("r2", "stall"), ("s2", "stall")},
     # Six were frozen. Four libraries had committed nothing for longer before, on a topic that was silent.
