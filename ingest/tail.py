@@ -97,7 +97,7 @@ class LogTail:
         }
         self._looks: dict[tuple[str, Path], _Look] = {}
         self._unreadable: set[tuple[str, Path]] = set()
-        """Reported; once is enough."""
+        """Reported; once is enough while it lasts."""
 
     def positions(self) -> dict[str, Any]:
         """Where to go on after everything given out so far; for the next process."""
@@ -158,13 +158,13 @@ class LogTail:
                 continue
             except OSError as error:
                 sentence = f"The folder {folder} of {node} cannot be read: {error.strerror or error}."
-                yield from self._cannot(node, folder, sentence)
+                yield from self._cannot(node, folder, "", sentence)
 
-    def _cannot(self, node: str, path: Path, sentence: str) -> Iterator[tuple[SourceReading, list[LogText]]]:
+    def _cannot(self, node: str, path: Path, name: str, sentence: str) -> Iterator[tuple[SourceReading, list[LogText]]]:
         if (node, path) in self._unreadable:
             return
         self._unreadable.add((node, path))
-        reading = SourceReading(source=f"log:{node}/{path.name}", kind="log")
+        reading = SourceReading(source=f"log:{node}/{name}", kind="log")
         reading.problems.add(Problem(code="unreadable", sentence=sentence))
         yield reading, []
 
@@ -191,10 +191,15 @@ class LogTail:
             elif look.signature != signature or now_ms < look.changed_at_ms:  # the clock may be set back
                 look.signature, look.changed_at_ms = signature, now_ms
             yield from self._read(node, path, look, now_ms, there, only)
+            self._unreadable.discard((node, path))
         except FileNotFoundError:
             self._looks.pop((node, path), None)  # rotated while we looked: found under its next name
         except OSError as error:
-            yield from self._cannot(node, path, f"{path.name} of {node} cannot be read: {error.strerror or error}.")
+            there |= {
+                key for key, file in self._files.items() if (file.node, file.path) == (node, path)
+            }  # for all we know
+            sentence = f"{path.name} of {node} cannot be read: {error.strerror or error}."
+            yield from self._cannot(node, path, path.name, sentence)
 
     def _see(self, node: str, file_id: str, path: Path, now_ms: int, there: set[tuple[str, str]]) -> _FollowedLog:
         file = self._files[node, file_id]

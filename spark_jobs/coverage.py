@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -51,14 +51,34 @@ def ledger_rows(readings: Iterable[Mapping[str, Any]], clocks: Clocks) -> list[R
     by_source: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for reading in readings:
         by_source[reading["cluster_id"], reading["source"], reading["kind"]].append(reading)
+    last_read = _last_read(by_source)
     rows: list[Row] = []
     for (cluster_id, source, kind), of_source in sorted(by_source.items()):
         known = {"cluster_id": cluster_id, "source": source, "kind": kind}
-        found = [known | row for row in (*_stretches(kind, of_source), *_problems(of_source))]
+        lasting = [r for r in of_source if _landed(r) >= last_read.get((cluster_id, source), "")]
+        found = [known | row for row in (*_stretches(kind, of_source), *_problems(lasting))]
         if kind == "log":
             found += _clock(known, found, clocks.get(cluster_id, {}).get(node_of_log(source)))
         rows += _distinct(found)
     return rows + list(_missing_hours(by_source))
+
+
+def _last_read(by_source: Mapping[tuple[str, str, str], Sequence[Mapping[str, Any]]]) -> dict[tuple[str, str], str]:
+    """By the place of a log (`log:NODE/NAME`, and `log:NODE/` for the folder): when a file there was read last. That it
+    could not be read before is over by then; what the file lacks, its own readings say."""
+    found: dict[tuple[str, str], str] = {}
+    for (cluster_id, source, kind), readings in by_source.items():
+        place, is_file, _ = source.partition("#")
+        if kind == "log" and is_file:
+            landed = max((_landed(r) for r in readings if r["from_position"] is not None), default="")
+            for each in (place, place.partition("/")[0] + "/"):
+                found[cluster_id, each] = max(landed, found.get((cluster_id, each), ""))
+    return found
+
+
+def _landed(reading: Mapping[str, Any]) -> str:
+    """In the order of time: `PROGRAM-TIME-…-NUMBER`."""
+    return (reading.get("landing") or "").partition("-")[2]
 
 
 def _missing_hours(sources: Iterable[tuple[str, str, str]]) -> Iterator[Row]:

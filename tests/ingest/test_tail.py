@@ -306,6 +306,7 @@ def test_a_folder_that_may_not_be_listed_is_said_each_time_it_closes(tmp_path: P
         watcher.poll()
         watcher.poll()
     assert watcher.problems == [f"The folder {tmp_path}/logs of broker-1 cannot be read: Permission denied."]
+    assert [reading.source for reading in watcher.readings] == ["log:broker-1/"]
     (tmp_path / "logs").chmod(0o755)
     watcher.poll()
     watcher.settle()
@@ -314,4 +315,9 @@ def test_a_folder_that_may_not_be_listed_is_said_each_time_it_closes(tmp_path: P
     with as_nobody():
         watcher.poll()
     (tmp_path / "logs").chmod(0o755)
-    assert len([each for each in watcher.problems if each.startswith("The folder ")]) == 2
+    assert watcher.problems[1:] == [watcher.problems[0], "server.log of broker-1 cannot be read: Permission denied."]
+    append(tmp_path / "logs" / "server.log", event(2))
+    watcher.poll()
+    watcher.settle()
+    assert watcher.texts == lines(1, 2)
+    assert len(watcher.problems) == 3  # the file was there all the time
