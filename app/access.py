@@ -71,7 +71,7 @@ def parsed(text: str) -> Rules:
 
 
 def visitor() -> Visitor:
-    """Of the page that is being drawn."""
+    """The visitor of the page that is being drawn."""
     found = rules()
     if found is None:
         return SEES_ALL

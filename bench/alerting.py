@@ -166,7 +166,7 @@ def running(commands: Mapping[str, Sequence[Sequence[str]]], said: Path) -> Iter
 
 
 def cpu_s(pids: Sequence[int]) -> float:
-    """Of these processes and their children that ended."""
+    """CPU time of these processes and their children that ended."""
     total = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()

@@ -216,7 +216,7 @@ class Meter:
 
 
 def cpu_s(processes: Sequence[psutil.Process]) -> float:
-    """Of these and all below them, as long as they live."""
+    """CPU time of these processes and all below them, as long as they live."""
     total = 0.0
     for process in processes:
         for each in [process, *process.children(recursive=True)]:

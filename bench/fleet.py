@@ -197,7 +197,7 @@ def _stamp(at_ms: int) -> str:
 
 
 def _java_hash(text: str) -> int:
-    """As a coordinator finds a group's partition."""
+    """Java's String.hashCode, by which a coordinator finds a group's partition."""
     value = 0
     for unit in text.encode("utf-16-be")[1::2]:  # our names are ASCII
         value = (31 * value + unit) & 0xFFFFFFFF

@@ -57,7 +57,7 @@ def can_be_repeated(rows: list[Row]) -> bool:
 
 
 def stopped(rows: list[Row]) -> list[Row]:
-    """With a last row in which all members leave."""
+    """The rows, with a last row in which all members leave."""
     last = rows[-1]
     members = [m for m in last["members"] if m["change"] != "left"]
     if not members:

@@ -43,7 +43,8 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = _HEADER.size
 _SMALLEST_RECORD_BYTES = 7
 _MOST = 1 << 62
-"""Of offsets and milliseconds: with any delta that a record may have the sum still fits into a long, and a column."""
+"""The greatest offset and time in ms: with any delta that a record may have, the sum still fits into a long, and a
+column."""
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 
 

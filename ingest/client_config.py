@@ -174,7 +174,7 @@ def _put_truststore(value: str, properties: Mapping[str, str], config: dict[str,
 
 
 def _kind_of_store(path: str, stated: str) -> str:
-    """As its first bytes say. Java's keytool writes PKCS12 under any name, and Java opens it as JKS."""
+    """The kind of store, by its first bytes. Java's keytool writes PKCS12 under any name, and Java opens it as JKS."""
     try:
         with Path(path).open("rb") as file:
             first = file.read(4)

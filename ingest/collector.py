@@ -31,7 +31,7 @@ LIVE_LOOK_MS = 5_000
 LIVE_APART_MS = 50
 """The least time between two landings: a storm makes at most twenty a second."""
 NO_ANSWER_MS = 30_000
-"""With an end to reach: give up after so long without a record or an end of a partition."""
+"""If there is an end to reach: give up after so long without a record or an end of a partition."""
 Report = Callable[[str], None]
 """One line for the operator; secrets are gone from it."""
 Choose = Callable[[str, int], Iterable[int]]
@@ -58,7 +58,7 @@ class CollectSettings:
     interest: Interest | None = None
     """Log events to keep, with some around each; None: all of them."""
     is_urgent: Callable[[str, bytes | None], bool] = lambda topic, key: True
-    """Of a record's topic and key: whether it must be landed at once."""
+    """Whether a record must be landed at once, by its topic and key."""
     flush_records: int = 100_000
     """The most records that wait: 400,000 took 50 MB more, with their Parquet."""
     flush_bytes: int = 32 << 20
@@ -173,7 +173,7 @@ class _Collector:
         self.pending_count = self.pending_bytes = self.flush_count = 0
         self.flushed_at_ms = self.tailed_at_ms = 0
         self.places: dict[str, tuple[str, int, str]] = {}
-        """With a share: each place of the cluster as topic, partition, kind."""
+        """If the collector has a share of the cluster: each place as topic, partition, kind."""
         self.is_settled = True
         """Each partition is read by somebody."""
         self.is_held_up = False

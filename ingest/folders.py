@@ -199,7 +199,8 @@ def _read_meta(path: Path) -> dict[str, Any]:
 
 
 def _cluster_id(data: Mapping[str, Path], meta: Mapping[str, Any], default: str) -> str:
-    """As given; else as the brokers' own meta.properties say. These must agree: one name does not make one cluster."""
+    """The cluster id as given, else as the brokers' own meta.properties have it. These must agree: one name does not
+    make one cluster."""
     ids = {}
     for node, folder in data.items():
         path = folder / "meta.properties"

@@ -133,7 +133,7 @@ def new_read_id(what: str) -> str:
 
 
 def positions_name(what: str, cluster_id: str) -> str:
-    """Of one cluster; two clusters in one warehouse do not share what was read."""
+    """The name of one cluster's positions: two clusters in one warehouse do not share what was read."""
     return f"{what}-{urllib.parse.quote(cluster_id, safe='')}"
 
 

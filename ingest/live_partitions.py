@@ -30,7 +30,7 @@ class LivePartitions:
         self.topics = sorted(self._cluster.partition_counts)
 
     def states(self, topics: Sequence[str]) -> dict[tuple[str, int], PartitionState]:
-        """Of the topics that are there and that may be described."""
+        """The states of the partitions of those topics that exist and may be described."""
         found: dict[tuple[str, int], PartitionState] = {}
         for at in range(0, len(topics), TOPICS_AT_ONCE):
             some = list(topics[at : at + TOPICS_AT_ONCE])

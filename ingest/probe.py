@@ -27,7 +27,7 @@ class SourceProbe:
 
     @property
     def cluster_id(self) -> str | None:
-        """As the brokers gave it when they were last there; else as the settings have it."""
+        """The cluster id that the brokers gave when they last answered; else that of the settings."""
         return self._cluster_id
 
     def faults(self) -> dict[str, str | None]:

@@ -30,7 +30,7 @@ class Replica:
     end_offset: int = 0
     """One past the last offset known to be there; grows while reading."""
     read_bytes: int = 0
-    """Of the files as they lie there, counted when each is done."""
+    """Bytes of the files on disk, counted when each is done."""
     problems: Problems = field(default_factory=Problems)
 
     @property

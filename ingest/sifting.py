@@ -60,7 +60,8 @@ class Sieve:
         return count
 
     def events(self, reader: EventReader, last: LastEvent, *, is_plain: bool) -> Iterator[tuple[int, str]]:
-        """As `EventReader.events`, without what is let go. `is_plain`: the file can be read from any byte."""
+        """Like `EventReader.events`, without the lines that are not kept. `is_plain`: the file can be read from any
+        byte."""
         while is_plain and reader.position > 0:
             block = reader.peek(BLOCK_BYTES)
             cut = _last_event(block)  # it may be continued behind the block

@@ -244,5 +244,5 @@ def _places(refs: Sequence[str]) -> list[str]:
 
 
 def _framed(key: bytes) -> bytes:
-    """As every key of a group's records begins, after its two bytes of version."""
+    """What every key of a group's records begins with, after its two bytes of version."""
     return len(key).to_bytes(2, "big") + key

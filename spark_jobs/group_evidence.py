@@ -77,9 +77,9 @@ class _Voting:
     """The pairs at two table versions, with what they were made from, so that news can be added."""
 
     versions: tuple[int | None, int | None]
-    """Of silver.group_event and bronze.source."""
+    """The versions of silver.group_event and bronze.source."""
     nodes: set[tuple[str, str]]
-    """With log events."""
+    """Nodes with log events."""
     zones: dict[str, dict[str, str]]
     voters: dict[_Stretch, list[_Voter]]
     answers: dict[_Number, list[GroupRecord]]

@@ -133,8 +133,8 @@ INSTANTS = ("assigned_at_ms", "joined_at_ms", "started_at_ms", "ended_at_ms", "s
 
 
 def files_since(files: Sequence[str], from_ms: int, until_ms: int | None = None) -> list[str]:
-    """Of files of rebalances, those in which some may have been at or after the first instant, and not all after the
-    last one (None: no bound)."""
+    """The files of rebalances in which some may have been at or after the first instant, and not all after the last one
+    (None: no bound)."""
     found = [file for file in files if (at_ms := greatest(file, INSTANTS)) is None or at_ms >= from_ms]
     if until_ms is None:
         return found

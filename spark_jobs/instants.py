@@ -20,7 +20,7 @@ TIMES = pa.schema([*GROUP, *((name, pa.int64()) for name in ("first_at_ms", "at_
 
 
 def times_of(files: Sequence[str]) -> pa.Table:
-    """Of each rebalance in these files when it was (TIMES)."""
+    """When each rebalance in these files was (TIMES)."""
     return pa.concat_tables([TIMES.empty_table(), *map(_times_of, files)])
 
 

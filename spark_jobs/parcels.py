@@ -89,7 +89,7 @@ class ParcelPlan:
     homes: Belonging
     clocks: Clocks
     starts: Mapping[Place, Start] = field(default_factory=dict)
-    """Of groups that are not folded from their beginning."""
+    """The starts of groups that are not folded from their beginning."""
 
     @property
     def bucket_count(self) -> int:
@@ -244,7 +244,7 @@ def _start_test(plan: ParcelPlan) -> Callable[[str, str, int], bool]:
 
 
 def _offset_of(ref: str) -> int:
-    """Of `record:TOPIC-PARTITION@OFFSET`."""
+    """The offset in `record:TOPIC-PARTITION@OFFSET`."""
     return int(ref.rpartition("@")[2])
 
 

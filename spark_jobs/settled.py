@@ -155,7 +155,7 @@ def _note_marks(context: Run, batch: Batch, groups: pa.Table, news: dict[Place, 
 
 
 def digests_of_lines(homes: Belonging) -> dict[str, dict[str, str]]:
-    """Of the lines that belong to each group although they do not name it."""
+    """Digests of the lines that belong to each group although they do not name it."""
     found: dict[str, dict[str, list[str]]] = {}
     for cluster_id, lines in homes.lines.items():
         for ref, groups in lines.items():

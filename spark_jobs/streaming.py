@@ -31,9 +31,9 @@ from rebalance_audit.warehouse.storage import Files, files_at
 
 SOURCE_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 GROUP_PREFIX = "rebalance-audit-stream"
-"""Of the group ids that the source's consumers carry: none of them joins or commits."""
+"""The prefix of the group ids that the source's consumers carry: none of them joins or commits."""
 FLUSH_ROWS, FLUSH_BYTES = 400_000, 32 << 20
-"""Of one landing file, as the collector's."""
+"""The most rows and bytes of one landing file, as the collector's."""
 _ANSWER_WITHIN_MS = 10_000
 _NOT_FOR_SPARK = frozenset({
     "bootstrap.servers", "group.id", "auto.offset.reset", "key.deserializer", "value.deserializer", "key.serializer",
@@ -62,7 +62,7 @@ class StreamSettings:
     checkpoint: str
     """A folder or a URL that Spark has a file system for; each cluster gets a folder in it."""
     properties: Mapping[str, str]
-    """Of Kafka's Java clients."""
+    """Properties of Kafka's Java clients."""
     until_end: bool = False
     every_s: float = 5.0
     most_records: int = 2_000_000

@@ -59,8 +59,8 @@ def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
 
 
 def things_of(kind: type[T], columns: Mapping[str, pa.Array | pa.ChunkedArray], count: int) -> list[T]:
-    """As `from_row` makes them of rows: fields without a column keep their defaults, columns without a field are left
-    out. Things of lists that are the same are shared."""
+    """The things that `from_row` makes of rows: fields without a column keep their defaults, columns without a field
+    are left out. Things of equal lists are shared."""
     listed = [column for column in stored_columns(kind) if column.name in columns]
     values = [_values(column, _in_one(columns[column.name])) for column in listed]
     make = _maker_of(kind, tuple(column.name for column in listed))

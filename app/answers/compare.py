@@ -149,8 +149,8 @@ def _drawn_slices(counts: Values, seed: int) -> npt.NDArray[np.int64]:
 
 
 def _drawn_quantiles(met: Values, counts: Values, share: float, seed: int) -> Values:
-    """Of each draw. How many values a draw has up to one met is a sum over its slices; the quantile's place is
-    searched by halving, for all draws at once."""
+    """The quantile of each draw. How many values a draw has up to one met is a sum over its slices; the quantile's
+    place is searched by halving, for all draws at once."""
     drawn = _drawn_slices(counts.sum(axis=1), seed)
     times = np.zeros((DRAWS, SLICES))
     np.add.at(times, (np.arange(DRAWS)[:, None], drawn), 1)

@@ -153,7 +153,7 @@ class FindingRow:
     connectors: tuple[str, ...] = ()
     """Connect: those it is about."""
     team: str | None = None
-    """Of the group; None also where no teams are set up."""
+    """The team that owns the group; None also where no teams are set up."""
     evidence: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, object]:
@@ -323,10 +323,10 @@ class ClusterMovesRow:
     all_count: int
     open_count: int
     stalled_count: int
-    """Of the open ones, those that stand still."""
+    """How many of the open ones are stalled."""
     stalled_since_ms: int | None
     blocked_by: str | None
-    """Of the one that stood still the longest."""
+    """What blocks the one that stood still the longest."""
     longest_standstill_ms: int | None
     last_at_ms: int | None
     """When the newest was asked for."""

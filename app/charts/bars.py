@@ -181,7 +181,7 @@ _INCIDENT_SIGNS = (
 
 
 def incident_legend_html(drawn: TimeLine) -> Html:
-    """Of what is in the picture."""
+    """A legend of what is in the picture."""
     styles, families = set(drawn.bars["style"]), set(drawn.marks["family"])
     keys = [
         fill('<span class="ra-key"><span class="ra-swatch ra-swatch-{c}"></span> {said}</span>', c=name, said=said)

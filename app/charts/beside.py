@@ -29,8 +29,8 @@ def beside_time_lines(
     to_ms: float,
     unit: str,
 ) -> tuple[TimeLine, TimeLine] | None:
-    """As it was, and as it would have been, on one axis and in the same lanes: the resources that stood still the
-    longest. None where nothing stood still in that time."""
+    """Two pictures, as it was and as it would have been, on one axis and in the same lanes: the resources that stood
+    still the longest. None where nothing stood still in that time."""
     seen = [[s for s in each if s.until_ms >= from_ms and s.from_ms <= to_ms] for each in (was, would)]
     lengths: dict[str, float] = {}
     for each in seen:

@@ -76,7 +76,7 @@ class TimeLine:
     """Where given, what every lane says at a moment is listed below, first of this moment."""
 
     def data(self, zone_name: str, alt: str) -> dict[str, Any]:
-        """As the component takes it."""
+        """The data that the component takes."""
         return {
             "view": {
                 "from": float(self.from_ms),

@@ -138,7 +138,7 @@ def switch_in_address(label: str, name: str, options: list[str]) -> str:
 
 
 def address(**params: str | int | None) -> dict[str, str]:
-    """With the time and zone of this page, unless `params` say others."""
+    """An address with the time and zone of this page, unless `params` name others."""
     named = {k: str(v) for k, v in params.items() if v is not None}
     kept = carried()
     if named.keys() & {"from", "last"}:

@@ -151,7 +151,7 @@ def reader() -> Questions:
 
 
 def reader_with_groups() -> Questions:
-    """As `reader`; a page of its own where nothing has been audited yet."""
+    """Like `reader`, but shows a page of its own where nothing has been audited yet."""
     found = reader()
     if found.group_count() or (found.sight is not None and found.connect_groups()):  # a team may have connectors alone
         return found

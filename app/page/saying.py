@@ -107,7 +107,7 @@ def downloads(frame: Callable[[], pd.DataFrame], name: str) -> None:
 
 
 def clickable_table(frame: pd.DataFrame, columns: dict[str, Any], key: str, height: int | None = None) -> int | None:
-    """As `long_table`; the number (in `frame`) of the row that was clicked."""
+    """Like `long_table`; gives the number (in `frame`) of the row that was clicked."""
     shown = min(len(frame), 15)
     event = st.dataframe(
         _for_spreadsheets(frame),

@@ -55,7 +55,7 @@ class IncidentQuestions(Tables):
         return [incident_of(row) for row in rows]
 
     def incident_count(self, span: Span) -> IncidentCount:
-        """Of all that touch the span."""
+        """Counts all incidents that touch the span."""
         row = self.rows(
             f"""
             SELECT count(*) FILTER (NOT expected AND status = 'open') AS open_count,

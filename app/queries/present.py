@@ -11,8 +11,8 @@ from rebalance_audit.live.present import FRESH_MS, JustIn, Present, kept
 
 class PresentQuestions(IncidentQuestions):
     def present(self, cluster_ids: Sequence[str], now_ms: int) -> list[Present]:
-        """Of each cluster that has something to say: without incidents that the tables hold by now, and without the
-        notes of a `watch` that stopped."""
+        """The note of each cluster that has one: without incidents that the tables hold by now, and without the notes
+        of a `watch` that stopped."""
         found = []
         for cluster_id in cluster_ids:
             note = kept(self._warehouse, cluster_id)
@@ -22,7 +22,8 @@ class PresentQuestions(IncidentQuestions):
         return [note for note in found if note.running or note.just_in]
 
     def _narrowed(self, note: Present) -> Present:
-        """Of groups that may be seen. An incident that no table holds yet names its groups nowhere, so it waits."""
+        """The note, reduced to groups that may be seen. An incident that no table holds yet names its groups nowhere,
+        so it waits."""
         if self.sight is None:
             return note
         theirs = set(self.sight.of((r.cluster_id, r.group_id) for r in note.running))

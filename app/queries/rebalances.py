@@ -11,7 +11,7 @@ from app.queries.tables import AT, T, Tables, finding_of, made
 
 class RebalanceQuestions(Tables):
     def rebalance(self, cluster_id: str, rebalance_id: str) -> Rebalance | None:
-        """With its members and movements, the longest pause first."""
+        """The rebalance with its members and movements, the longest pause first."""
         wanted = (cluster_id, rebalance_id)
         this = "r.cluster_id = ? AND r.rebalance_id = ?"
         rows = self.rows(f"SELECT r.* FROM near.rebalance r WHERE {this}", wanted, near=(this, wanted))

@@ -39,7 +39,7 @@ class Change:
 
 class WhatifQuestions(Tables):
     def changes(self, cluster_id: str | None = None, group_id: str | None = None) -> list[Change]:
-        """Of each group its best change; of one group all that were kept. The largest saving first."""
+        """The best change of each group, or all changes kept for one group. The largest saving first."""
         rows = self.rows(
             """
             SELECT * FROM gold.whatif

@@ -88,7 +88,7 @@ def span_of(choice: str) -> Span:
 
 
 WATCHED = 0.9
-"""Of a side, by the evidence of a cluster, so that its number there means anything."""
+"""The share of a side that a cluster's evidence must cover for its number to mean anything."""
 
 
 def unwatched(choices: tuple[str, str], spans: tuple[Span, Span]) -> list[str]:

@@ -214,7 +214,7 @@ def overview() -> None:
 
 
 def stood_longest(everything: pd.DataFrame) -> Reassignment | None:
-    """Of those that ended, the one that stood still the longest for a reason that is known."""
+    """The ended reassignment that stood still the longest for a known reason."""
     stood = everything[(everything["outcome"] != "open") & everything["blocked_by"].notna()]
     if stood.empty:
         return None

@@ -105,7 +105,7 @@ class Driver:
         self._note("stop producing", "steady-producer")
 
     def fall_silent_at(self, topic: str, *numbers: int) -> None:
-        """Nothing is produced to these partitions any more, to the others as before."""
+        """Stop producing to these partitions; the others get records as before."""
         if self._producer is not None:
             self._producer.remove(topic, numbers)
         self._note("stop producing", topic, partitions=list(numbers))

@@ -23,9 +23,9 @@ class News:
     status: str
     """`open`, `over`, or `withdrawn`: the evidence no longer supports it, or it turned out to be part of another."""
     severity: str
-    """As it was sent when the incident opened: receivers match the two messages by it."""
+    """The severity sent when the incident opened: receivers match the two messages by it."""
     subject: str
-    """As it was sent when the incident opened, for the same reason."""
+    """The subject sent when the incident opened, for the same reason."""
     sent_as: str | None = None
     """The lesser severity of the message before; None unless the incident has become graver since."""
     wider: str | None = None

@@ -45,7 +45,7 @@ class KeptState:
     place: Path | StoredState
     now: dict[str, Any] = field(default_factory=lambda: _fresh())
     written: dict[str, Any] = field(default_factory=lambda: _fresh())
-    """As the place was seen last."""
+    """The state that the place held when it was read last."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 

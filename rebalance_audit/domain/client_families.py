@@ -58,13 +58,13 @@ class Habits:
     has_poll_interval: bool
     """It leaves by itself when the application does not ask for messages in time."""
     commits_when_idle: bool
-    """With auto-commit on, every interval, though nothing was read."""
+    """With auto-commit on, it commits every interval, even if nothing was read."""
     has_static_members: bool = True
     has_cooperative: bool = True
     has_sticky: bool = True
     has_kip848: bool = False
     commits_at_close: bool = False
-    """With auto-commit on, as it leaves in good order (docs/clients.md#clients)."""
+    """With auto-commit on, it commits as it leaves in good order (docs/clients.md#clients)."""
     may_stay_at_close: bool = False
     """A member without an instance id can be made to close without leaving."""
     settings: Mapping[str, str | None]

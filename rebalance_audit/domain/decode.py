@@ -40,7 +40,7 @@ class Commit:
     offsets_topic: str
     offsets_partition: int
     offset: int
-    """Of the record, in `offsets_topic`."""
+    """The record's offset in `offsets_topic`."""
     is_tombstone: bool
     committed_offset: int | None
     """None for a tombstone."""

@@ -37,7 +37,7 @@ class RebalanceKind(StrEnum):
 
 
 class Outcome(StrEnum):
-    """Of a rebalance."""
+    """How a rebalance ended."""
 
     COMPLETED = "completed"
     EMPTIED = "emptied"
@@ -95,7 +95,7 @@ STOOD_STILL = frozenset({MovementKind.MOVED, MovementKind.RETURNED, MovementKind
 class ResourceType(StrEnum):
     PARTITION = "partition"
     TASK = "task"
-    """Of a connector."""
+    """A task of a connector."""
     CONNECTOR = "connector"
     STREAM_TASK = "stream_task"
 

@@ -29,8 +29,8 @@ def fault_of(template: str) -> str | None:
 
 
 def filled(template: str, values: Mapping[str, str | int | None]) -> str | None:
-    """With every value encoded for an address; None where it names something that `values` lacks. For a template
-    without fault."""
+    """The template with every value encoded for an address; None where it names something that `values` lacks. The
+    template must be valid."""
     parts = []
     for text, name, _, _ in Formatter().parse(template):
         parts.append(text)

@@ -692,7 +692,7 @@ class StoredColumn(NamedTuple):
     made: Callable[[Any], Any] | None
     """What makes the value of the stored one, where that is more than a list."""
     nested: type | None
-    """Of what the stored rows in it are."""
+    """The type of the stored rows in it."""
 
 
 @cache

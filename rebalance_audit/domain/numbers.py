@@ -77,7 +77,7 @@ def unit_of(rebalances: Iterable[Rebalance]) -> str:
 
 
 def is_counted(rebalance: Rebalance) -> bool:
-    """As IS_COUNTED."""
+    """IS_COUNTED, for a Rebalance."""
     return rebalance.kind == RebalanceKind.REBALANCE and rebalance.outcome != Outcome.MISSING
 
 

@@ -23,7 +23,7 @@ from rebalance_audit.domain.kinds import (
 )
 
 SCHEMA_VERSION = 1
-"""Of the warehouse as a whole. A reader refuses a warehouse with a greater number."""
+"""The version of the whole warehouse. A reader refuses a warehouse with a greater number."""
 
 OUTCOMES = tuple(Outcome)
 REBALANCE_KINDS = tuple(RebalanceKind)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 MOST_SPANS = 2_000
-"""Of one trace, chosen: what viewers draw. The longest standstills stay; how many were left out is an attribute of the
-root."""
+"""The most spans of one trace that viewers draw; a choice. The longest standstills stay; how many were left out is an
+attribute of the root."""
 MOST_REFS = 20
 LONGEST_TEXT = 1_000
 _PREFIX = "rebalance_audit."

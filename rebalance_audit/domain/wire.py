@@ -19,7 +19,7 @@ _INT32 = Struct(">i").unpack_from
 _MAX_UVARINT_BYTES = 5
 MAX_INT32 = 0x7FFFFFFF
 _MAX_STRING_BYTES = 0x7FFF
-"""Of a compact string; a classic one cannot say more."""
+"""The limit of a compact string; a classic one cannot be longer."""
 
 UnknownTags = tuple[tuple[int, bytes], ...]
 """Tagged fields of a newer release, by number, as they came."""
@@ -118,7 +118,7 @@ class Reader:
     int64 = _number(">q")
 
     def uuid(self, field: str) -> str:
-        """As Kafka prints it: 22 characters of URL-safe base64."""
+        """The uuid as Kafka prints it: 22 characters of URL-safe base64."""
         return urlsafe_b64encode(self.take(16, field))[:22].decode("ascii")
 
     def uvarint(self, field: str) -> int:
@@ -247,7 +247,7 @@ class Reader:
         return None if self.int8(field) < 0 else self._inside(field, read)
 
     def tagged_nullable_struct(self, field: str, read: Callable[[Reader], T]) -> T | None:
-        """As above inside a tag, where null is 0: brokers of 4.x write it out, though it is the default."""
+        """The same inside a tag, where null is 0: brokers of 4.x write it out, though it is the default."""
         return self._inside(field, read) if 0 < self.uvarint(field) <= MAX_INT32 else None
 
     def _inside(self, field: str, read: Callable[[Reader], T]) -> T:

@@ -206,7 +206,7 @@ class Judge(threading.Thread):
             self._said |= {i.incident_id: _state(i) for i in new}
 
     def _forget_said(self, memory: ClusterMemory) -> None:
-        """Of incidents that left the memory, now and then."""
+        """Now and then, forget what was sent of incidents that left the memory."""
         known = memory.incident_ids()
         if len(self._said_at) > 2 * len(known) + SAID_AT_LEAST:
             self._said = {incident_id: state for incident_id, state in self._said.items() if incident_id in known}

@@ -45,9 +45,9 @@ from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.live.remembered import RememberedCluster
 
 MOST_EVENTS = 20_000
-"""Of one group, as many as one window of the stages: some 2,500 generations."""
+"""The most events of one group: as many as in one window of the stages, some 2,500 generations."""
 KEPT_EVENTS = 5_000
-"""Of a group that has more."""
+"""How many events are kept of a group that has more."""
 TORN_CONTEXT_BYTES = 131_072
 """How many bytes back in a file the parser looks for a line that a client's text tore (log_lines.parse_lines)."""
 MOST_FILES = 512
@@ -123,7 +123,7 @@ class GroupMemory:
     """By ref."""
     marks: dict[_Stretch, CommitMark] = field(default_factory=dict)
     stored_marks: Sequence[CommitMark] = ()
-    """As the tables had them."""
+    """Marks as the tables had them."""
     boundaries: dict[tuple[str, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     """Offsets of its records."""
     is_whole: bool = True
@@ -165,7 +165,7 @@ class GroupMemory:
         return list(joined.values())
 
     def last_commits(self) -> dict[str, int]:
-        """Of each partition (`topic-partition`), the time of its last commit."""
+        """The time of each partition's last commit, by `topic-partition`."""
         last: dict[str, int] = {}
         for mark in (*self.stored_marks, *self.marks.values()):
             name = f"{mark.topic}-{mark.partition}"
@@ -417,7 +417,7 @@ class ClusterMemory:
         return self._around.incidents(self.seen_until_ms)
 
     def incident_ids(self) -> Collection[str]:
-        """Of the incidents that are remembered."""
+        """The ids of the incidents that are remembered."""
         return self._around.incident_ids()
 
     def incidents_of(self, groups: Collection[str]) -> list[Incident]:

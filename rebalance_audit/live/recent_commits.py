@@ -51,9 +51,9 @@ class RecentCommits:
             self._order.popleft()
 
     def of_group(self, group_id: str, places: Collection[tuple[str, int]]) -> Iterator[tuple[str, int, pa.Table]]:
-        """With the partition they are from. `places`: partitions that are known to have records of the group, or that
-        its lines name. All are looked through if these have no commit of it: a group's commits and records share one
-        partition, but a line may be forged."""
+        """The group's commits, with the partition they are from. `places`: partitions that are known to have records of
+        the group, or that its lines name. All are looked through if these have no commit of it: a group's commits and
+        records share one partition, but a line may be forged."""
         name = group_id.encode("utf-8", "surrogatepass")
         if len(name) >= 1 << 15:
             return

@@ -110,8 +110,8 @@ class RememberedCluster:
         return self._incidents
 
     def _let_go(self, from_ms: int) -> None:
-        """Of a cluster that is never quiet: what ended so long ago that no news belongs to it. What is kept is what
-        the tables would give to one that starts now."""
+        """In a cluster that is never quiet, forget what ended so long ago that no news belongs to it. What is kept is
+        what the tables would give to one that starts now."""
         known = self._incidents or {}
         spans = [(i.first_at_ms, i.last_at_ms) for i in known.values() if i.rebalance_ids or i.reassignment_ids]
         since_ms = begin_of(spans, from_ms)

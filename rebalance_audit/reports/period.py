@@ -24,7 +24,7 @@ class Cost:
         return likely_seconds(self.estimate, self.likely_lower, self.likely_upper)
 
     def text(self, *, bounds: bool) -> str:
-        """With hard bounds where they are asked for."""
+        """The cost in words, with hard bounds where they are asked for."""
         return f"{self} {seconds_bounds(self.lower, self.upper)}" if bounds and self.estimate is not None else str(self)
 
     def of(self, unit: str, *, bounds: bool) -> str:

@@ -121,7 +121,7 @@ def login_of(settings: Settings) -> AppLogin | None:
 
 
 def links_of(settings: Settings) -> str | None:
-    """As `app.page.outward` reads them; None where there are none."""
+    """The links as `app.page.outward` reads them; None where there are none."""
     links = [[link.title, link.url] for link in settings.app.links]
     return json.dumps(links) if links else None
 

@@ -106,7 +106,7 @@ class Traces(_Part):
     url: Annotated[str, AfterValidator(_plain)]
     """OTLP over HTTP: http://collector:4318."""
     headers: dict[str, Secret] = {}
-    """As the receiver wants them, `authorization` for instance."""
+    """Headers that the receiver wants, `authorization` for instance."""
 
 
 class Annotations(_Part):

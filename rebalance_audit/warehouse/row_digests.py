@@ -32,7 +32,7 @@ _ROWS_AT_ONCE = 100_000
 _LARGE_BYTES = 1 << 20
 """To open a small file takes longer than to sort its rows."""
 _PART_BYTES = 1 << 20
-"""Of Parquet, sorted at once: a million commits are 8 MB there and 800 MB while they are sorted."""
+"""Bytes of Parquet sorted at once: a million commits are 8 MB there and 800 MB while they are sorted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -525,7 +525,7 @@ class Warehouse:
         return self._rows(name, files, schema, where, params)
 
     def read_files(self, name: str, files: Sequence[str], columns: Sequence[str], where: str) -> pa.Table:
-        """As `read`, of some of the table's files."""
+        """Like `read`, from some of the table's files."""
         schema = pa.schema([self.schema(name).field(c) for c in columns])
         return self._rows(name, files, schema, where) if files else schema.empty_table()
 

@@ -42,7 +42,7 @@ _SEEN_AFTER = ", ".join(
 
 class Joined(NamedTuple):
     rows: pa.Table
-    """Of silver.commit_mark."""
+    """Rows of silver.commit_mark."""
     replaced: pa.Table
     """The keys of the known marks that these stand for."""
 

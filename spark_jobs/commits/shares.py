@@ -34,9 +34,9 @@ class MarkFiles:
     partial: Sequence[str]
     """Marks of the news."""
     known: Sequence[str]
-    """Of silver.commit_mark."""
+    """Files of silver.commit_mark."""
     events: Sequence[str]
-    """Of silver.group_event, those of the news among them."""
+    """Files of silver.group_event, with those of the news."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ def _departures(file: str) -> pa.Table:
 
 
 def _with_any(lists: pa.ChunkedArray, values: Collection[str]) -> npt.NDArray[np.bool_]:
-    """Of each list, whether it has one of the values. DuckDB's list_has_any compares each with each."""
+    """For each list, whether it has one of the values. DuckDB's list_has_any compares each with each."""
     joined = lists.combine_chunks()
     is_one = pc.is_in(pc.list_flatten(joined), pa.array(sorted(values), pa.string()))
     found = np.zeros(len(joined), np.bool_)

@@ -19,7 +19,7 @@ REASSIGNMENTS = "silver.reassignment"
 AT = f"coalesce({', '.join(INSTANTS)})"
 _OWN = [c.name for c in GOLD_REBALANCE.columns]
 READ = tuple(dict.fromkeys((*_OWN, "place", "members", "movements", "triggers")))
-"""Of a measured rebalance."""
+"""The columns of a measured rebalance that are read."""
 _MEMBERS = "list_filter(members, lambda m: m.change <> 'stayed')"
 _GONE = "flatten([t.members FOR t IN triggers])"
 _MOVEMENTS = (
@@ -27,7 +27,7 @@ _MOVEMENTS = (
     f"'stopped_at_lower_ms': m.stopped_at_lower_ms}} FOR m IN movements IF list_contains({_GONE}, m.from_member_id)]"
 )
 NARROWED = ", ".join((*dict.fromkeys((*_OWN, "place")), f"{_MEMBERS} members", f"{_MOVEMENTS} movements"))
-"""Of READ, what a ClusterRows needs."""
+"""The part of READ that a ClusterRows needs."""
 FINDING = tuple(c.name for c in SILVER_FINDING.columns)
 
 

@@ -175,7 +175,7 @@ class _ClusterReader:
 
     rebalances: GroupReader
     first: Mapping[Place, int]
-    """Of each group, the place of the first rebalance that is wanted."""
+    """For each group, the place of the first rebalance that is wanted."""
     findings: Sequence[str]
     """Files."""
     since: Mapping[str, int]

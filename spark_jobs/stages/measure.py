@@ -74,7 +74,7 @@ def _measuring(folder: str, shared: Callable[[], GroupReader], recent: Mapping[s
 
 
 def _is_recent(rebalances: pa.RecordBatch, recent: Mapping[str, int]) -> Flags:
-    """Of each rebalance, whether it was in the last day, or nobody knows when."""
+    """For each rebalance, whether it was in the last day, or nobody knows when."""
     latest = pc.max_element_wise(*(rebalances[name] for name in INSTANTS))
     clusters = rebalances["cluster_id"].to_pylist()
     since = pa.array([recent.get(cluster_id, 0) for cluster_id in clusters], pa.int64())

@@ -104,8 +104,8 @@ Names = dict[str, list[list[str]]]
 
 
 def _topic_names(context: Run, batch: Batch) -> Names:
-    """As any group's commits and the metadata log have them: records of KIP-848, share and streams groups name topics
-    by id alone."""
+    """Topic names as any group's commits and the metadata log have them: records of KIP-848, share and streams groups
+    name topics by id alone."""
     table = "silver.commit_mark"
     files = files_with_values(context.warehouse.files(table, batch.until[table]), "topic_id")
     marks = context.warehouse.read_files(table, files, ["cluster_id", "topic_id", "topic"], "topic_id IS NOT NULL")

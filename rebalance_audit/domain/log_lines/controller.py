@@ -168,13 +168,13 @@ def _topic_partition(tp: str | None, fields: dict[str, Any]) -> tuple[str | None
 
 
 def _isr(text: str) -> tuple[int, ...]:
-    """Of `isr=List(1, 2), …` or, from 3.8, `isrWithBrokerEpoch=List(BrokerState(brokerId=1, …), …), …`."""
+    """The ISR in `isr=List(1, 2), …` or, from 3.8, `isrWithBrokerEpoch=List(BrokerState(brokerId=1, …), …), …`."""
     plain = _ISR.search(text)
     return _broker_ids(plain[1]) if plain else tuple(map(int_of, _ISR_WITH_EPOCH.findall(text[:_MAX_RECORD])))
 
 
 def _broker_ids(text: str) -> tuple[int, ...]:
-    """Of `1,2`, `[1, 2]`, `List(1, 2)`, nothing."""
+    """The broker ids in `1,2`, `[1, 2]`, `List(1, 2)` or an empty text."""
     return tuple(map(int_of, _BROKER_IDS.findall(text)))
 
 

@@ -145,12 +145,12 @@ def _option(text: str) -> str | None:
 
 
 def _partition(text: str) -> int:
-    """Of `__consumer_offsets-3` or plain `3`."""
+    """The partition in `__consumer_offsets-3` or plain `3`."""
     return int(text.rsplit("-", 1)[-1])
 
 
 def _epoch(text: str) -> int | None:
-    """Of `5`, `OptionalInt[5]`; none of `OptionalInt.empty`."""
+    """The epoch in `5` or `OptionalInt[5]`; None for `OptionalInt.empty`."""
     return java_int(text.removeprefix("OptionalInt[").rstrip(".]"))
 
 

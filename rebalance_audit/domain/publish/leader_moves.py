@@ -53,7 +53,7 @@ class LeaderMove:
     previous_leader: int | None
     elected: int | None
     cause: str
-    """Of the election."""
+    """The cause of the election."""
     reassignment_id: str | None = None
     """The move of the partition that it was part of."""
     rebalance_id: str | None = None

@@ -246,7 +246,7 @@ def _could_be_printed(event: ControllerEvent) -> bool:
 
 
 def registration(text: str) -> dict[str, Any]:
-    """Of `replicas=[1, 2], …, isr=[1, 2], …, leader=1, …, partitionEpoch=0`: as a sighting names them."""
+    """The fields in `replicas=[1, 2], …, isr=[1, 2], …, leader=1, …, partitionEpoch=0`, named as in a Sighting."""
     stated = _REGISTERED.findall(text[:65_536])
     lists = {name: ids for name, ids, number in stated if not number}
     numbers = {name: number for name, _, number in stated if number}
@@ -311,7 +311,7 @@ def _outages_in(lines: Sequence[PartitionLine]) -> list[tuple[int, int, str]]:
 
 
 def throttles_in(text: str) -> dict[str, str]:
-    """Of `HashMap(leader.replication.throttled.rate -> 700000, …)`: names with their values; lists hold commas too."""
+    """Names and values in `HashMap(leader.replication.throttled.rate -> 700000, …)`; lists hold commas too."""
     found = list(_ENTRY.finditer(text))
     ends = [*(entry.start() for entry in found[1:]), len(text)][: len(found)]
     return {

@@ -47,7 +47,7 @@ class PlanVerdict:
     partition: int
     replicas: tuple[int, ...]
     status: str
-    """Of PLAN_STATUSES."""
+    """One of PLAN_STATUSES."""
     reassignment: Reassignment | None = None
     detail: str = ""
     is_there: bool = True

@@ -28,7 +28,7 @@ class ConsumerGroupMetadataValue:
 
     epoch: int
     metadata_hash: int | None
-    """Of the subscribed topics; tag 0, Kafka 4.1; None when 0."""
+    """The hash of the subscribed topics; tag 0, Kafka 4.1; None when 0."""
     unknown_tags: UnknownTags = ()
 
 

@@ -150,7 +150,7 @@ class StreamsGroupTopologyValue:
     """Type 23."""
 
     epoch: int
-    """Of the topology; not the group epoch."""
+    """The epoch of the topology; not the group epoch."""
     subtopologies: tuple[Subtopology, ...]
     unknown_tags: UnknownTags = ()
 

@@ -10,7 +10,7 @@ from rebalance_audit.domain.wire import Reader, UnknownTags
 
 
 class MemberState(IntEnum):
-    """Of consumer and share group members (types 8 and 14)."""
+    """The state of consumer and share group members (types 8 and 14)."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1

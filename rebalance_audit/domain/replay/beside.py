@@ -20,9 +20,9 @@ class Beside:
     fit: Fit
     option: Option
     was: tuple[Stood, ...]
-    """As measured."""
+    """The standstills as measured."""
     would: tuple[Stood, ...]
-    """Of the run whose cost is the median. Nothing where the option or the fit is refused."""
+    """The standstills of the run whose cost is the median. Empty where the option or the fit is refused."""
     would_rebalances: tuple[Replayed, ...]
 
 
@@ -46,6 +46,6 @@ def beside(rows: Sequence[Rebalance], until_ms: int, settings: Sequence[str]) ->
 
 
 def _name(resource: Hashable) -> str:
-    """As gold.movement names it."""
+    """The resource's name in gold.movement."""
     name, number = resource if isinstance(resource, tuple) else (resource, CONNECTOR_ITSELF)
     return str(name) if number == CONNECTOR_ITSELF else f"{name}-{number}"

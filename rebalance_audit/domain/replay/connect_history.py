@@ -20,15 +20,16 @@ from .timing import Timing
 LONGEST_STOP_MS = 5_000
 """task.shutdown.graceful.timeout.ms of workers that set nothing."""
 STOP_MS = (144, 255, 270, 314, 329, 350)
-"""Of the lab's tasks, which sleep for half a second between two polls (golden captures of eager workers on 4.3.0 and of
-a connector's life on 2.7.2)."""
+"""How long the lab's tasks need to stop; they sleep for half a second between two polls (golden captures of eager
+workers on 4.3.0 and of a connector's life on 2.7.2)."""
 START_MS = (13, 26, 44, 77, 111, 190, 304)
 """From the group record to a connector's or task's start on its worker's own clock: quantiles of 186 of them in the
 golden captures of Connect, 2.3.1 to 4.3.0."""
 REACT_MS = (4, 6, 8, 12, 15, 20, 40)
 """From when a worker hears that the group rebalances to when it stops its tasks, where the history shows nothing."""
 REACTING_SHARE = 0.3
-"""Of the time from a heartbeat to a worker's request to join; the rest is for tasks that stop. A choice."""
+"""The part of the time from a heartbeat to a worker's request to join in which the worker reacts; in the rest its tasks
+stop. A choice."""
 CONFIGURED = frozenset({Cause.CONNECT_CONFIG_CHANGED})
 
 
@@ -89,8 +90,8 @@ def connect_script_of(rows: Sequence[Rebalance], until_ms: int) -> Script:
 
 
 def worker_timing_of(rows: Sequence[Rebalance]) -> Timing:
-    """With the time that connectors and tasks need to stop before their worker joins or leaves: as the history shows,
-    else as the lab's do: the mean over them, since some are stopped while others still work."""
+    """The timing with the time that connectors and tasks need to stop before their worker joins or leaves: as the
+    history shows, else as in the lab. It is the mean over them, since some are stopped while others still work."""
     timing = timing_of(rows)
     is_measured = "react_ms" in timing.is_measured
     react_ms = tuple(ms * REACTING_SHARE for ms in timing.react_ms) if is_measured else REACT_MS
@@ -110,7 +111,7 @@ def worker_timing_of(rows: Sequence[Rebalance]) -> Timing:
 
 
 def _stopped_before_join_ms(row: Rebalance) -> Iterator[float]:
-    """Of a round that every worker joined at once and by itself: the mean time from a stop to the join phase's end."""
+    """For a round that every worker joined at once and by itself: the mean time from a stop to the join phase's end."""
     stops = [
         (m.stopped_at_lower_ms + m.stopped_at_upper_ms) / 2
         for m in row.movements

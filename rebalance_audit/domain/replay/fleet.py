@@ -22,7 +22,7 @@ LATEST_REBALANCES = 200
 OPTIONS_KEPT = 3
 """The best of each group by one run; the others are asked for by name."""
 SECONDS_PER_REBALANCE = 0.0015
-"""Of CPU time, to weigh one rebalance of a group under all options: 1.1 ms were measured (docs/whatif.md)."""
+"""CPU seconds to weigh one rebalance of a group under all options: 1.1 ms were measured (docs/whatif.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class SettingsAdvice:
     measured_seconds: float | None = None
     """The group's standing still in these rebalances, as measured."""
     rebalances: int | None = None
-    """Of the replay under these settings."""
+    """Rebalances in the replay under these settings."""
     rebalances_replayed: int
     from_ms: int | None = None
     until_ms: int | None = None

@@ -56,7 +56,7 @@ def _to_ms(life: Life, script: Script) -> int:
 
 
 def _least_troubled(script: Script, slots: Sequence[str]) -> list[str]:
-    """Of equals the last one first."""
+    """Slots with the least trouble first; among equals the last one first."""
 
     def trouble(slot: str) -> int:
         lives = [life for life in script.lives if life.slot == slot]

@@ -103,7 +103,7 @@ class Timing:
 
 
 def draw(rng: Random, values: Draws) -> float:
-    """As Random.choice does; a third of its time, and a replay draws for each happening."""
+    """Draws like Random.choice in a third of its time; a replay draws for each happening."""
     count = len(values)
     bits = count.bit_length()
     place = rng.getrandbits(bits)

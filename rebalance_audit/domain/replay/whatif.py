@@ -74,7 +74,7 @@ class Option:
 
     @property
     def pairs(self) -> tuple[str, ...]:
-        """As they are asked for: `name=value`."""
+        """The settings as they are asked for: `name=value`."""
         return tuple(f"{name}={value}" for name, value in self.settings.items())
 
 
@@ -169,7 +169,8 @@ def option_of(situation: Situation, pairs: Sequence[str]) -> Option:
 
 
 def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, ReplayRun | None]:
-    """With the run whose cost is the median; none where it is refused. RequestError as `option_of`."""
+    """The option with the run whose cost is the median; None where it is refused. Raises RequestError like
+    `option_of`."""
     asked, settings = request_of(situation, pairs)
     lives = situation.script.lives
     refused = refusing(lives, asked)

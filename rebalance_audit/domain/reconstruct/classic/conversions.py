@@ -89,7 +89,7 @@ def _downgrade(
 
 
 def session_timeout_ms(member: MemberMetadata) -> int | None:
-    """As the member's row shows it; None of one that had none of its own."""
+    """The session timeout that the member's row shows; None if the member had none of its own."""
     return None if _is_taken_over(member) else member.session_timeout
 
 

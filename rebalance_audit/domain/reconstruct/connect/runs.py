@@ -70,7 +70,7 @@ class Ownership:
         self._begun: dict[int, list[OwnershipRun]] = {}
         self._ended: dict[int, list[OwnershipRun]] = {}
         self._last_ends: dict[Resource, list[int]] = {}
-        """Of each run of a resource, the latest end of it and of those before it; see `is_held_after`."""
+        """For each run of a resource, the latest end of it and of the runs before it; see `is_held_after`."""
         self._index()
 
     def before(self, run: OwnershipRun) -> OwnershipRun | None:

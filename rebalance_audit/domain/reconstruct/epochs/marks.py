@@ -130,7 +130,7 @@ def _by_last_commit(release: Release, commit: tuple[int, str], interval_ms: floa
 
 
 def _own_session_ms(metadata: Any) -> int | None:
-    """Of a classic member in a converted group."""
+    """The session timeout of a classic member in a converted group."""
     return getattr(getattr(metadata, "classic_member_metadata", None), "session_timeout_ms", None)
 
 

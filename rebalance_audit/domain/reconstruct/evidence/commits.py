@@ -14,7 +14,7 @@ from rebalance_audit.domain.model import CommitMark
 
 Resource = tuple[str, int]
 OFF_BEAT = 0.1
-"""Of the longest time between two commits: a timer is a few ms late each time."""
+"""A share of the longest time between two commits: a timer is a few ms late each time."""
 
 
 class _Track:

@@ -91,7 +91,7 @@ class _Mixed:
         return kept
 
     def free(self, kept: list[Partition]) -> list[Partition]:
-        """As in sticky_equal: a kept partition of a number that is no more makes all behind it free."""
+        """As in sticky_equal: a kept partition whose number no longer exists frees all behind it."""
         kept.sort(key=lambda p: (len(self.takers[p[0]]), text_key(p[0]), p[1]))
         found, at = [], 0
         for partition in self.all:
