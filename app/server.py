@@ -28,7 +28,7 @@ LONGEST_WAIT_S = 20
 
 
 def ask_homes_questions(location: str) -> None:
-    """Their answers are remembered for whoever sees all; what cannot be read is said by the pages."""
+    """Their answers are remembered for whoever sees all; the pages show what cannot be read."""
     with contextlib.suppress(WarehouseError):
         reader = opened(location, access.SEES_ALL if access.rules() is None else access.AUDITOR)
         reader.refresh()

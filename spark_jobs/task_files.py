@@ -176,8 +176,8 @@ class TaskWriter:
 
     def add(self, table: str, rows: pa.RecordBatch, is_recent: Flags | None = None) -> None:
         """Rows that are not final will be replaced before long: they have small files of their own, so that final rows
-        need not be written again with them. So have recent ones, if it is said which these are: who asks for the last
-        hours passes the other files over."""
+        need not be written again with them. So have recent ones, if the caller names them: who asks for the last hours
+        passes the other files over."""
         soon = soon_replaced(table, rows).to_numpy(zero_copy_only=False)
         recent = np.zeros(rows.num_rows, np.bool_) if is_recent is None else is_recent
         for of_time, is_of_time in ((False, ~recent), (True, recent)):

@@ -63,7 +63,7 @@ class TimeLine:
     above_tone: str = "plain"
     """`plain`, or `waiting` where the strip above counts waiting by design."""
     zero_ms: float | None = None
-    """Where given, times are said relative to it."""
+    """If given, times are shown relative to it."""
     left_out: int = 0
     """Lanes not shown."""
     lane_height: int | None = None

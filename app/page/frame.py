@@ -50,7 +50,7 @@ def follow() -> None:
 
 
 def run(chosen: Any) -> None:
-    """The chosen view. What goes wrong in it is said in our words; its details go to the server's log, nowhere else."""
+    """The chosen view. What goes wrong in it is shown in our words; its details go only to the server's log."""
     arrive(chosen.url_path)
     st.session_state["links"] = 0  # that lead to this page itself
     keep_zone()

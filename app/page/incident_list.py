@@ -50,7 +50,7 @@ def tone_of(i: IncidentRow) -> str:
 
 
 def cost_words(i: IncidentRow) -> str:
-    """Without a rebalance there is no downtime to sum; of one whose pauses nobody knows that is said."""
+    """Without a rebalance there is no downtime to sum; where nobody knows the pauses, the page says so."""
     if i.cost_seconds is not None:
         return words.seconds(i.cost_seconds, i.unit)
     return "downtime not known" if i.group_ids else "no downtime seen"

@@ -1,4 +1,4 @@
-"""Sentences, facts and tables on a page; what is said is escaped by `fill`."""
+"""Sentences, facts and tables on a page; `fill` escapes what they show."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Numbers, times and foreign text as people's words. Pure: no reading, no streamlit, no clock.
 
-What is not known is said ("not known: …"), never 0 and never blank. Text from clients leaves here visible (control
+What is not known is shown as "not known: …", never as 0 and never blank. Text from clients leaves here visible (control
 characters drawn), cut in the middle, and escaped for where it is going: `Html` for pages, `markdown` for link labels.
 """
 

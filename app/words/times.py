@@ -89,7 +89,7 @@ def utc_in(text: str, tz: tzinfo) -> str:
 
 
 def clock(at_ms: int | None, tz: tzinfo = UTC) -> str:
-    """`14:03:11.231`, where the day and zone are said nearby."""
+    """`14:03:11.231`, where the day and zone stand nearby."""
     moment = None if at_ms is None else _moment(at_ms, tz)
     return "not known" if moment is None else f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}"
 

@@ -10,7 +10,7 @@ from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.kinds import Severity
 
 STATE = "watchdog"
-"""Where a warehouse remembers what was said, beside that of its incidents."""
+"""Where a warehouse remembers what was sent, beside that of its incidents."""
 
 
 class Watchdog:

@@ -28,7 +28,7 @@ FOLD_SHARE = 0.2
 FORGET_S = 3_600.0
 """A group that was quiet for so long leaves the memory."""
 SAID_AT_LEAST = 1_000
-"""Incidents about which it is known what was said, whether they are in memory or not."""
+"""At least so many incidents keep what was sent about them, whether they are in memory or not."""
 _READ = ("offset", "timestamp_ms", "key", "value")
 
 
@@ -107,7 +107,7 @@ class Judge(threading.Thread):
             self._changed.notify()
 
     def reported_since(self, moment: float) -> set[str]:
-        """Incidents about which something was said after this moment of the clock."""
+        """Incidents about which something was sent after this moment of the clock."""
         return {incident_id for incident_id, at in list(self._said_at.items()) if at >= moment}
 
     # ---- in this thread

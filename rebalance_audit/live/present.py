@@ -1,6 +1,6 @@
 """What is going on right now in one cluster, as `watch` says it to the app: a small note beside the tables.
 
-The tables follow within seconds and say the same for good; a note is replaced whole and counts only while it is fresh.
+The tables follow within seconds and then hold the same; a note is replaced whole and counts only while it is fresh.
 """
 
 from __future__ import annotations

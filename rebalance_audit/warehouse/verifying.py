@@ -79,7 +79,7 @@ class _Leaves:
     leaf_of: dict[tuple[str, str], int] = field(default_factory=dict)
     """The leaf that speaks of a table's file or landing file."""
     commits: dict[str, dict[int, tuple[str, int]]] = field(default_factory=dict)
-    """SHA-256 and leaf of the commits of each table's Delta log. Leaves of before 2026-11-24 lack them."""
+    """SHA-256 and leaf of the commits of each table's Delta log. Leaves from before 2026-11-24 lack them."""
     publication: Mapping[str, Any] | None = None
     publications: int = 0
     faults: list[Fault] = field(default_factory=list)

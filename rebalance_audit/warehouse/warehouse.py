@@ -957,7 +957,7 @@ class Warehouse:
             try:
                 found = db.execute(f"SELECT {listed} FROM {relation(files)}{condition}", list(params)).to_arrow_table()
             except (duckdb.BinderException, duckdb.InvalidInputException):
-                # Files of an older version of the table, of before a column was there.
+                # Files of an older version of the table, which lacked a column.
                 db.register("extended", pa.concat_tables([extended(name, _read_parquet(file)) for file in files]))
                 found = db.execute(f"SELECT {listed} FROM extended{condition}", list(params)).to_arrow_table()
         return in_types_of(found, schema)

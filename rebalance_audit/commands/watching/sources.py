@@ -106,7 +106,7 @@ class SourceWatch(threading.Thread):
         watchdog = Watchdog(self._limit_ms, time.time_ns() // 1_000_000)
         said: set[str] = set()
         sent: set[str] | None = None
-        """Sources that are stopped, as it was said here, and to the targets."""
+        """Sources that are stopped, as printed here and sent to the targets."""
         wait_s = min(LOOK_S, self._limit_ms / 3000)
         while not self._stopped.wait(wait_s):
             held_up = None if self._collector is None else self._collector.held_up

@@ -49,7 +49,8 @@ class Limits:
     """Only so many of the latest are compared with, so that the baseline follows a group that changes slowly; and after
     so many in a row far above it, that is how this group is."""
     pause_deviations: float = 6.0
-    """Median absolute deviations (scaled to sigma) above the median. Heavy tails are usual: p90 was 4 × the median."""
+    """How many median absolute deviations (scaled to sigma) above the median. Heavy tails are usual: p90 was 4 × the
+    median."""
     pause_ratio: float = 5.0
     """And at least 5 × the median, for groups so regular that the deviation is nearly nothing."""
     pause_min_rise_ms: int = 2_000

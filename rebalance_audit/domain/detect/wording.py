@@ -59,7 +59,7 @@ def _two_units(seconds: int, size: int, unit: str, small_size: int, small_unit: 
 
 
 def bounded(estimate_ms: float | None, lower_ms: float | None, upper_ms: float | None) -> str:
-    """`12.3 s (10 s … 13.4 s)`; an upper bound that nothing gives is said, never left out.
+    """`12.3 s (10 s … 13.4 s)`; an upper bound that nothing gives is named, never left out.
 
     A lower bound below zero means that two owners may have worked at once, which stood still for no time.
     """

@@ -113,7 +113,7 @@ def incident_of(row: Mapping[str, Any]) -> Incident:
     for name, value in values.items():
         if isinstance(value, list):
             values[name] = tuple(value)
-    values["connectors"] = values.get("connectors") or ()  # null in rows of before there was the column, as the next
+    values["connectors"] = values.get("connectors") or ()  # null in rows older than the column, as the next
     values["unit"] = values.get("unit") or "resource"
     chain = (Link(at_ms=e["at_ms"], what=e["what"], evidence=tuple(e["evidence"] or ())) for e in row["chain"] or ())
     return Incident(**values | {"chain": tuple(chain)})

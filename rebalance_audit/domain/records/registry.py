@@ -77,7 +77,7 @@ class RecordType:
     name: str
     read_key: ReadKey
     layouts: Mapping[int, tuple[Layout, ...]]
-    """By value version; newest first. Only the layout that uses up the value exactly is right."""
+    """Layouts by value version, newest first. Only the one that uses up the value exactly is right."""
 
 
 class _ReadVersion(Protocol):

@@ -29,7 +29,7 @@ class Beside:
 def beside(rows: Sequence[Rebalance], until_ms: int, settings: Sequence[str]) -> Beside:
     """The same rows, runs and seeds as a fleet's advice, so that the numbers are those of gold.whatif.
 
-    `rows` and `until_ms` as for `fleet.advice_of`. TooLittle and RequestError where nothing can be said.
+    `rows` and `until_ms` as for `fleet.advice_of`. Raises TooLittle and RequestError where there is no answer.
     """
     earlier, latest = rows[:-LATEST_REBALANCES], rows[-LATEST_REBALANCES:]
     situation = situation_of(latest, until_ms, earlier[-1] if earlier else None, run_count=RUNS)

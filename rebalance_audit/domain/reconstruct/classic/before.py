@@ -57,7 +57,7 @@ class Course:
     stated_families: Mapping[str, Families]
     """By client id: the libraries that send the reasons which lines quote."""
     instance_ids: frozenset[str]
-    """Ids of static members, as lines name them; records say so themselves."""
+    """Ids of static members, as lines name them; records show it themselves."""
     downgrades: Mapping[int, Downgrade]
     """By the offset of the classic record that a consumer group was converted to."""
 

@@ -37,8 +37,9 @@ from .stretch import commit_slack_ms
 
 
 def returned_by_line(before: Before, rebalance: Rebalance) -> tuple[Rebalance, Before]:
-    """No record of it is left, or none was written (2.3 and 2.4): the members are those of before, one of them renamed.
-    Commits are cut at records alone: where its longest time without one holds the line, that is when it stood still."""
+    """No record of it is left, or none was written (2.3 and 2.4): the members are the same as before, one of them
+    renamed. Commits are cut at records alone: where its longest time without one holds the line, that is when it stood
+    still."""
     rebalance, line = _static_return(rebalance, EvidenceTier.LOGGED), before.attempt.replaced
     there = before.members or {}
     old = there.get(str(line.fields.get("member_id"))) if line is not None else None

@@ -24,7 +24,8 @@ def assignor_name(logged: str | None) -> str | None:
 
 
 def share_movements(epoch: Epoch) -> tuple[Movement, ...]:
-    """One row per partition whose owners of before are none of its owners now; from or to several owners names none."""
+    """One row per partition none of whose earlier owners owns it now; with several owners before or after, the row
+    names none."""
     before, after = _owners(epoch.before), _owners(epoch.members)
     found = []
     for resource in sorted(before.keys() | after.keys()):
