@@ -261,7 +261,7 @@ def _wrong_zone(row: ClockReading) -> _Fault | None:
         return None
     offset = _offset(clock.utc_offset_ms)
     return (
-        f"The log of {shown(row.node)} was said to be in {shown(row.zone)}, but agrees with the records at {offset}",
+        f"The log zone of {shown(row.node)} is {shown(row.zone)}, but its lines agree with the records at {offset}",
         f"Set the log zone of {shown(row.node)} to {offset}, or leave it out. Its lines were read at {offset}.",
         {
             "pair_count": clock.pair_count,

@@ -137,11 +137,11 @@ def _clock(offset_ms: int, *, zone: str | None = None, count: int = 5, scatter_m
     [
         (
             _clock(0, zone="Asia/Tokyo"),
-            "The log of broker-1 was said to be in Asia/Tokyo, but agrees with the records at +00:00",
+            "The log zone of broker-1 is Asia/Tokyo, but its lines agree with the records at +00:00",
         ),
         (
             _clock(-3 * HOUR_MS - HOUR_MS // 2, zone="+02:00"),
-            "The log of broker-1 was said to be in +02:00, but agrees with the records at -03:30",
+            "The log zone of broker-1 is +02:00, but its lines agree with the records at -03:30",
         ),
         (_clock(12_300), "The clock of broker-1 is 12.3 s ahead of the brokers'"),
         (_clock(2 * HOUR_MS - 4_000), "The clock of broker-1 is 4 s behind the brokers'"),

@@ -1,4 +1,4 @@
-"""Captures whose logs are in another zone, were said to be in a wrong one, or are by a clock that runs apart."""
+"""Captures whose logs are in another zone, were set to a wrong one, or are by a clock that runs apart."""
 
 from __future__ import annotations
 
