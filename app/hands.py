@@ -87,7 +87,7 @@ def _silence(reader: Questions, incident: Subject) -> None:
     with st.form(form, border=False):
         _who(f"{form}-by")
         st.selectbox("For", list(ENDS), key=f"{form}-ends")
-        st.text_input("Why nobody need hear of it", key=f"{form}-reason")
+        st.text_input("Why nobody needs to hear of it", key=f"{form}-reason")
         st.form_submit_button("Send no alerts about it", on_click=_keep, args=(reader, incident, form, _silenced))
 
 

@@ -206,8 +206,8 @@ def cluster_of_brokers(config: Mapping[str, Any]) -> str | None:
 def metadata_followed(
     given: list[str] | None, config: Mapping[str, Any], cluster_id: str | None
 ) -> FollowedMetadata | None:
-    """Reads what `--metadata` names. While brokers are away, it goes by the cluster that its folders or the options
-    state. Raises UsageError, or Misconfigured if it is of another cluster or of none that is known."""
+    """Reads what `--metadata` names. While brokers are away, it uses the cluster that its folders or the options state.
+    Raises UsageError, or Misconfigured if it is of another cluster or of none that is known."""
     if not given:
         return None
     from ingest.collector import another_cluster

@@ -66,7 +66,9 @@ def silence(
     until: Annotated[
         str | None, typer.Option("--until", metavar="T", help="2h from now, 2026-11-21T14:00 (UTC), or now to lift it.")
     ] = None,
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why nobody need hear of it.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why nobody needs to hear of it.")
+    ] = None,
     by: By = None,
     cluster_id: options.ClusterId = None,
     to: Annotated[

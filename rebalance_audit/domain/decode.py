@@ -1,6 +1,6 @@
 """One record as it was -> what it says, or DecodeError.
 
-Here Kafka's field names end: what comes after speaks of `group_id`, `at_ms`, refs.
+Kafka's field names end here: later code uses `group_id`, `at_ms`, refs.
 """
 
 from __future__ import annotations

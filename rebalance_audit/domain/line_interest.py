@@ -40,7 +40,7 @@ OF_CONNECTIONS = (
     "Client requested connection close from node ",
     "Initiating connection to node ",
 )
-"""How a client speaks of its connections: 10,000 lines a second when a broker is gone (NetworkClient.java,
+"""How a client logs its connections: 10,000 lines a second when a broker is gone (NetworkClient.java,
 FetchSessionHandler.java), and nothing about its group."""
 
 

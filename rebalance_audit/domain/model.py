@@ -1,4 +1,4 @@
-"""The things every stage speaks of: evidence, events, rebalances.
+"""The things every stage works on: evidence, events, rebalances.
 
 Instants are epoch milliseconds UTC (`_at_ms`), durations milliseconds (`_ms`). None means not known, never 0 or "".
 """

@@ -84,9 +84,9 @@ class _LogState:
     head: Head
     frontier: Frontier
     logged: Mapping[str, int] = field(default_factory=dict)
-    """The newest version of each table that leaves speak of."""
+    """The newest version of each table that leaves name."""
     published: str | None = None
-    """The hash of the published.json that the newest publication speaks of."""
+    """The hash of the published.json that the newest publication names."""
     publications: int = 0
 
 

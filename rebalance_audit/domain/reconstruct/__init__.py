@@ -34,7 +34,7 @@ def reconstruct(evidence: GroupEvidence) -> Reconstruction:
 def _of_consumers(evidence: GroupEvidence) -> Reconstruction:
     if not evidence.records and not evidence.group_id.replace("\t", " ").isprintable():
         # A name with line breaks tears its lines apart: what is known of it from lines alone is what a client made up.
-        detail = "the group's name holds control characters, and no record speaks of it"
+        detail = "the group's name holds control characters, and no record names it"
         return Reconstruction(rebalances=(), contradictions=tuple(of_line(line, detail) for line in evidence.lines))
     classic, contradictions = reconstruct_classic(evidence)
     modern, more = reconstruct_modern(evidence)

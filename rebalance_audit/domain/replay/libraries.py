@@ -44,7 +44,7 @@ _JAVA_CLASSES = {
 
 
 def library_of(life: Life) -> str | None:
-    """None where nothing betrays it; a chosen client id says nothing."""
+    """None where nothing shows it; a chosen client id says nothing."""
     family = family_of_client_id(life.client_id or "")
     return None if family is None else family.value
 

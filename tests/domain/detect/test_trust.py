@@ -190,7 +190,7 @@ def test_times_that_go_back_in_one_partition_are_shown_once_with_the_largest_ste
 def _contradiction(**changes: object) -> ContradictionCount:
     facts: dict[str, object] = {
         "cluster_id": "cluster-a", "group_id": "orders", "is_line": True, "count": 2,
-        "first_detail": "it speaks of generation 9, which the records had not reached then",
+        "first_detail": "it names generation 9, which the records had not reached then",
         "first_ref": "log:broker-1/server.log#f00d@10", "last_ref": "log:broker-1/server.log#f00d@90",
         "first_at_ms": NOW_MS, "last_at_ms": NOW_MS + 5,
     }  # fmt: skip

@@ -331,7 +331,7 @@ def _join(spine: list[Attempt], logged: list[Attempt]) -> list[Contradiction]:
         )
         forged = following is not None and any(line.could_be_forged for line in line_attempt.lines)
         if left_behind or not_reached or forged:
-            detail = f"it speaks of generation {line_attempt.number}, which the records had " + (
+            detail = f"it names generation {line_attempt.number}, which the records had " + (
                 "left behind then" if left_behind else "not reached then" if not_reached else "no room for"
             )
             contradicting += [of_line(line, detail) for line in line_attempt.lines]

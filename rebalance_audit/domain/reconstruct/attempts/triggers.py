@@ -127,7 +127,7 @@ def _who_left_the_consumer_group(attempt: Attempt) -> list[Trigger]:
 def recorded_triggers(
     before: Members | None, after: Members | None, known: list[Trigger], departed: Callable[[str], Cause]
 ) -> list[Trigger]:
-    """Members that came or went between two records and that no line speaks of.
+    """Members that came or went between two records and that no line names.
 
     `departed` says how a member went, as far as commits show (see departures.infer_departure).
     """

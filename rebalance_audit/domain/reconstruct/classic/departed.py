@@ -1,4 +1,4 @@
-"""When a member that went let go of what it held: in good order, put out while it worked on, or dead."""
+"""When a member that left gave up its partitions: in good order, removed while it worked on, or dead."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class JoinedLines:
     by_node: dict[str, LogEvent] = field(default_factory=dict)
 
     def is_near(self, at_ms: int | None) -> bool:
-        """Whether they may speak of a generation known to have been delivered at that time."""
+        """Whether they may be about a generation known to have been delivered at that time."""
         return at_ms is None or abs(at_ms - self.first_at_ms) <= LINE_TO_RECORD_MS
 
     @property

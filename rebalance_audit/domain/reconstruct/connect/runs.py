@@ -225,7 +225,7 @@ def _end(run: OwnershipRun, round_: Round, how: str) -> None:
 
 
 def attach_statuses(ownership: Ownership, statuses: Iterable[ConnectRecord]) -> dict[Resource, list[ConnectRecord]]:
-    """Give each status to the run it speaks of; returns the tombstones of each resource.
+    """Give each status to the run it is about; returns the tombstones of each resource.
 
     A status carries the generation in which its worker started or stopped the item, so it belongs to the run of that
     worker which that generation lies in, wherever its record stands. Statuses of workers that no generation

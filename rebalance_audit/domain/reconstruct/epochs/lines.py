@@ -114,7 +114,7 @@ def _without_room(
             continue  # the group was deleted between them, or cut: nothing can be said
         if number < lower or (upper is not None and number > upper):
             detail = "left behind then" if number < lower else "not reached then"
-            found.append(of_line(line, f"it speaks of epoch {number}, which the records had {detail}"))
+            found.append(of_line(line, f"it names epoch {number}, which the records had {detail}"))
     return found
 
 

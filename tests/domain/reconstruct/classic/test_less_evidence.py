@@ -111,7 +111,7 @@ def test_a_line_that_records_had_left_behind_is_a_contradiction() -> None:
     story = a_group().generation(1, {"c1": "0"}, at_ms=100).generation(2, {"c1": "0"}, at_ms=9_000)
     story.preparing(0, "removing member x on heartbeat expiration.", at_ms=20_000_000)
     (contradiction,) = reconstruct(story.evidence()).contradictions
-    assert contradiction.detail == "it speaks of generation 1, which the records had left behind then"
+    assert contradiction.detail == "it names generation 1, which the records had left behind then"
     assert contradiction.evidence == (story.lines[0].ref,)
 
 

@@ -282,8 +282,8 @@ def test_a_line_of_an_epoch_that_the_records_have_no_room_for_is_not_believed() 
     found = story.reconstructed()
     assert [r.group_epoch for r in found.rebalances] == [2, 3]
     assert [(c.detail, c.evidence) for c in found.contradictions] == [
-        ("it speaks of epoch 9, which the records had not reached then", (story.lines[0].ref,)),
-        ("it speaks of epoch 1, which the records had left behind then", (story.lines[1].ref,)),
+        ("it names epoch 9, which the records had not reached then", (story.lines[0].ref,)),
+        ("it names epoch 1, which the records had left behind then", (story.lines[1].ref,)),
     ]
 
 
