@@ -34,19 +34,28 @@ def warehouse_location() -> str | None:
     return os.environ.get(ENVIRONMENT_NAME) or None
 
 
-@st.fragment(run_every=LOOKS_AGAIN_S)
 def follow() -> None:
-    """New versions are shown without a reload while somebody reads; until then the page stays as it is."""
-    location = warehouse_location()
-    if location is None:
-        return
-    try:
-        newest = opened_for_visitor(location).newest()
-    except WarehouseError:
-        return  # the page itself says so
-    if st.session_state.setdefault("publication", newest) != newest:
-        st.session_state["publication"] = newest
+    """New versions are shown without a reload while somebody reads; until then the page stays as it is.
+
+    A page that is just being built shows what is newest anyway: to start it anew would forget what was clicked on it.
+    """
+    _look_again(_newest())
+
+
+@st.fragment(run_every=LOOKS_AGAIN_S)
+def _look_again(shown: tuple[Any, ...] | None) -> None:
+    """`shown`: what was newest when the page was built."""
+    if _newest() not in (None, shown):
         st.rerun()
+
+
+def _newest() -> tuple[Any, ...] | None:
+    """None where there is no warehouse, or where it cannot be read: the page itself says so."""
+    location = warehouse_location()
+    try:
+        return None if location is None else opened_for_visitor(location).newest()
+    except WarehouseError:
+        return None
 
 
 def run(chosen: Any) -> None:

@@ -20,6 +20,12 @@ page.follow()
 hands.answers(opened(os.environ["REBALANCE_AUDIT_WAREHOUSE"], access.SEES_ALL), an_incident(1))
 """
 
+PICTURE = """
+import streamlit as st
+if st.button("a mark"):
+    st.html("opened")
+"""
+
 
 @pytest.fixture
 def location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -29,8 +35,8 @@ def location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "w"
 
 
-def page() -> AppTest:
-    at = AppTest.from_string(SCRIPT, default_timeout=60).run()
+def page(script: str = SCRIPT) -> AppTest:
+    at = AppTest.from_string(script, default_timeout=60).run()
     assert not at.exception
     return at
 
@@ -67,6 +73,16 @@ def test_a_press_counts_although_another_reader_answered_since_the_page_was_show
     pressed(ben, "I am on it", "ben", "asking the team")
     assert "rolling back; also by ben (asking the team)." in said(ben)
     assert "rolling back; also by ben (asking the team)." in said(anna.run())
+
+
+def test_a_click_counts_although_something_new_is_there_since_the_page_was_shown(location: Path) -> None:
+    """What was clicked on a picture is known to one run only: one more would forget it."""
+    ben = page(SCRIPT + PICTURE)
+    pressed(page(), "I am on it", "anna", "rolling back")
+    assert "rolling back" not in said(ben)
+    pressed(ben, "a mark")
+    assert "rolling back" in said(ben)
+    assert "opened" in said(ben)
 
 
 def test_two_who_silence_at_once_are_both_kept_and_the_second_reads_who_was_first(
