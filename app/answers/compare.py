@@ -89,8 +89,8 @@ def differences(before: Side, after: Side) -> list[Difference]:
     return [
         _per_hour("cost, resource-seconds per hour", before, after, "cost"),
         _per_hour("rebalances per hour", before, after, "rebalances"),
-        _quantile("longest pause, median", before, after, "pause", 0.5),
-        _quantile("longest pause, 95th percentile", before, after, "pause", 0.95),
+        _quantile("longest downtime, median", before, after, "pause", 0.5),
+        _quantile("longest downtime, 95th percentile", before, after, "pause", 0.95),
         _mean("moved per rebalance", before, after, "moved"),
         _mean("moved per rebalance, though avoidable", before, after, "avoidable"),
         _quantile("broker's own window, median", before, after, "window", 0.5),

@@ -87,8 +87,8 @@ def pair_distribution_html(
 ) -> Html:
     """How many of both sides were how long, from the shortest step met to the longest. A side: lengths, and how often
     each was met."""
-    edges = [-np.inf, *PAUSE_STEPS_MS, np.inf]
-    said = [f"under {words.duration(PAUSE_STEPS_MS[0])}"]
+    edges = [-np.inf, -1e-9, *PAUSE_STEPS_MS, np.inf]
+    said = ["none, two owners at once", f"under {words.duration(PAUSE_STEPS_MS[0])}"]
     said += [f"{words.duration(a)} \u2013 {words.duration(b)}" for a, b in itertools.pairwise(PAUSE_STEPS_MS)]
     said += [f"over {words.duration(PAUSE_STEPS_MS[-1])}"]
     counts = [np.histogram(np.asarray(met, dtype=float), edges, weights=n)[0] for met, n in (left_ms, right_ms)]
@@ -233,7 +233,7 @@ REPLICAS_LEGEND = Html(
 BROKERS_LEGEND = Html(
     '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> replicas on their '
     "way to the broker</span> "
-    '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> those that stood still</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> those that were stalled</span> '
     '<span class="ra-key"><span class="ra-sign">\u25c6</span> a leader changed</span> '
     '<span class="ra-key">other signs: a group rebalanced</span></div>'
 )
@@ -242,7 +242,7 @@ PARTITION_LEGEND = Html(
     '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> leads (full), '
     "in sync (half)</span> "
     '<span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span> a replica, not in sync</span> '
-    '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> stood still</span> '
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> stalled</span> '
     '<span class="ra-key"><span class="ra-sign">\u25c6</span> its leader changed</span></div>'
 )
 

@@ -37,7 +37,8 @@ def group(rebalances: pd.DataFrame, causes: Sequence[CauseShare], unit: str, spa
     parts.append(_cost(rebalances, unit))
     expected = int(real["expected"].sum())
     if expected:
-        parts.append(fill("{n}.", n=normal_work(expected)))
+        signs = sorted({words.FAMILY_SIGN[words.family(t)] for t in real[real["expected"].astype(bool)]["trigger"]})
+        parts.append(fill("{n}, drawn as {signs}.", n=normal_work(expected), signs=" or ".join(signs)))
     rewrites = int((rebalances["kind"] != RebalanceKind.REBALANCE).sum())
     if rewrites:
         again = words.count(rewrites, "time a static member", "times a static member")
@@ -96,11 +97,11 @@ def _number(value: Any) -> Any:
 
 
 def standstill(seconds: float | None, unit: str) -> Html | None:
-    """What stood still beside the rebalances, over all evidence; None where none is known."""
+    """What members that hung cost beside the rebalances, over all evidence; None where none is known."""
     if seconds is None:
         return None
     return fill(
-        "Beside its rebalances, members stood still for about {seconds} {unit}-seconds in all evidence: nothing but "
+        "Beside its rebalances, members hung and cost about {seconds} {unit}-seconds in all evidence: nothing but "
         "missing commits shows it (inferred).",
         seconds=f"{seconds:,.1f}",
         unit=unit,

@@ -110,11 +110,23 @@ def _beginning(found: Rebalance) -> Html:
             "Why it began is not known: no evidence names the cause.{more}", more=f" Seen: {detail}." if detail else ""
         )
     return fill(
-        "It began <b>{why}</b>; {tier}{detail}.",
+        "It began <b>{why}</b>{who}; {tier}{detail}.",
         why=words.because(found.trigger),
+        who=_whose(found),
         tier=words.TIER_SENTENCES[found.trigger_tier],
         detail=fill(": <q>{d}</q>", d=detail) if detail else "",
     )
+
+
+def _whose(found: Rebalance) -> Html:
+    """The members behind its cause, by the names that people know; nothing where none is named."""
+    behind = dict.fromkeys(m for t in found.triggers if t.trigger == found.trigger for m in t.members)
+    known = {m.member_id: known_as(m) for m in found.members}
+    named = [words.code(known.get(m) or m, 36) for m in behind]
+    if not named:
+        return Html("")
+    more = f" and {len(named) - 3:,} more" if len(named) > 3 else ""
+    return fill(" ({who}{more})", who=words.join(named[:3], ", "), more=more)
 
 
 def _moved(way: Html, together: Sequence[Movement]) -> Html:

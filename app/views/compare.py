@@ -170,7 +170,7 @@ page.note(
     "counted by the hour."
 )
 
-page.heading("How long the longest stood still")
+page.heading("Longest downtime of each rebalance")
 pauses = [side.of("pause") for side in (before, after)]
 if any(len(each) for each in pauses):
     lengths = [(each["value"].to_numpy(), each["n"].to_numpy()) for each in pauses]

@@ -75,7 +75,7 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
                 for r in newest.itertuples()
             ],
             "cause": [f"{words.FAMILY_SIGN[words.family(t)]} {words.trigger(t)}" for t in newest["trigger"]],
-            "longest pause": [pause_words(r) for r in newest.itertuples()],
+            "longest downtime": [pause_words(r) for r in newest.itertuples()],
             "broker's window": [words.duration(as_int(w)) for w in newest["broker_window_ms"]],
             "moved": newest["moved_count"],
             "members": newest["member_count"],
@@ -96,7 +96,7 @@ def pause_bars(rebalances: pd.DataFrame, span: Span) -> None:
     pauses, windows = paused["pause_estimate_ms"].tolist(), paused["broker_window_ms"].dropna().tolist()
     if not pauses:
         return
-    page.heading("How long it stood still, beside the broker's own window")
+    page.heading("Longest downtime of each rebalance, beside the broker's own window")
     st.html(bars.pause_distribution_html(pauses, windows))
     panels.headline(reader.headline(span, cluster_id, group_id))
     page.note("The window runs from preparing to the group record; members work on until their next heartbeat.")
@@ -116,7 +116,7 @@ def time_line(span: Span) -> None:
     if len(elections) or len(moves):
         st.html(bars.REPLICAS_LEGEND)
     page.note(
-        "A lane is filled where its member worked, as high as what it held; empty where it stood still. "
+        "A lane is filled where its member worked, as high as what it held, and empty where it did not. "
         "Drag to look closer, double-click for all, click a mark to open its rebalance."
     )
     page.open_target(clicked, cluster_id, marks)

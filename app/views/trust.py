@@ -204,17 +204,25 @@ def let_go() -> None:
     )
 
 
+@st.fragment
 def ledger(found: list[Coverage]) -> None:
-    page.heading("What was seen, source by source")
+    """A line per file and partition; made when somebody opens it."""
+    place = st.expander(f"All that was seen, in {words.count(len(found), 'line')}", key="fold-seen", on_change="rerun")
+    if place.open:
+        with place:
+            ledger_table(found)
+
+
+def ledger_table(found: list[Coverage]) -> None:
     tz = page.zone()
     frame = pd.DataFrame(
         {
             "source": [words.name(c.source, 80) for c in found],
+            "how": [PROBLEMS.get(c.problem_code, words.name(c.problem_code, 30)) for c in found],
             "where": [position(c) for c in found],
             "items": [c.item_count for c in found],
             "from": [words.minute(c.from_at_ms, tz) for c in found],
             "to": [words.minute(c.to_at_ms, tz) for c in found],
-            "how": [PROBLEMS.get(c.problem_code, words.name(c.problem_code, 30)) for c in found],
             "cluster": [words.name(c.cluster_id, 40) for c in found],
         }
     )
@@ -252,19 +260,20 @@ def clocks(found: list[Coverage]) -> None:
     if not together:
         page.note("No line of a log was needed to rebuild a group.")
         return
-    page.table(
-        ["node", "from UTC", "known how", "files", "clusters"],
-        [
+    with st.container(key="clocks"):
+        page.table(
+            ["node", "from UTC", "known how", "files", "clusters"],
             [
-                words.code(node, 40),
-                utc_words(ms, how),
-                words.name(how, 20),
-                f"{len(files):,}",
-                f"{len({cluster for cluster, _ in files}):,}",
-            ]
-            for (node, ms, how), files in sorted(together.items(), key=str)
-        ],
-    )
+                [
+                    words.code(node, 40),
+                    utc_words(ms, how),
+                    words.name(how, 20),
+                    f"{len(files):,}",
+                    f"{len({cluster for cluster, _ in files}):,}",
+                ]
+                for (node, ms, how), files in sorted(together.items(), key=str)
+            ],
+        )
 
 
 def unread(counts: dict[str, int]) -> None:
@@ -355,13 +364,14 @@ if not coverage and not checks and not reader.group_count():
 gaps([c for c in coverage if c.is_gap and c.problem_code != "skipped"])
 left_out([c for c in coverage if c.problem_code == "skipped"])
 over_time(coverage)
+if seen := [c for c in coverage if not c.is_gap]:
+    ledger(seen)
 silent()
 contradictions()
 incomplete()
 reopenings()
 let_go()
 if coverage:
-    ledger([c for c in coverage if not c.is_gap])
     clocks(coverage)
 unread(counts)
 verdicts(checks)

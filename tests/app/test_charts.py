@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -164,6 +166,13 @@ def test_the_distribution_shows_both_and_says_how_many() -> None:
     assert "10 ms – 100 ms" in page
     assert "10.0 s – 30.0 s" in page
     assert bars.pause_distribution_html([], []) == ""
+
+
+def test_two_owners_at_once_are_no_short_downtime() -> None:
+    page = bars.pause_distribution_html([-3_200, 0], [1_300, 1_400])
+    assert re.search(r"none, two owners at once</div>.{0,200}?>1</div>", page, re.S)
+    assert re.search(r"under 10 ms</div>.{0,200}?>1</div>", page, re.S)
+    assert "two owners" not in bars.pause_distribution_html([0], [1_300])
 
 
 def test_labels_of_bars_are_escaped() -> None:

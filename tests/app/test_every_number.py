@@ -76,9 +76,9 @@ def walk(walked: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Walk:
     monkeypatch.setenv("REBALANCE_AUDIT_WAREHOUSE", walked.location)
     drawn = recorded(monkeypatch)
 
-    def opened(view: str, **params: str) -> Shown:
+    def opened(view: str, unfolded: str | None = None, **params: str) -> Shown:
         drawn.clear()
-        return Shown(at=shown(view, params), pictures=list(drawn))
+        return Shown(at=shown(view, params, unfolded), pictures=list(drawn))
 
     return opened
 
@@ -162,7 +162,7 @@ def steps_of(rows: Sequence[Row], known: Known) -> list[tuple[str, int, int]]:
     """How many of the counted rebalances had pauses and windows of which length; the steps' own ends are known."""
     known.ms |= set(PAUSE_STEPS_MS)
     paused = [r for r in rows if is_counted(r) and r["pause_estimate_ms"] is not None]
-    edges = [-math.inf, *PAUSE_STEPS_MS, math.inf]
+    edges = [-math.inf, 0, *PAUSE_STEPS_MS, math.inf]
     pauses = [sum(a <= r["pause_estimate_ms"] < b for r in paused) for a, b in itertools.pairwise(edges)]
     windows = [
         sum(r["broker_window_ms"] is not None and a <= r["broker_window_ms"] < b for r in paused)
@@ -321,10 +321,10 @@ def test_group_and_its_rebalances(cluster: str, walk: Walk, gold: dict[str, list
             assert [n.is_near(expected or 0.0) for n in damages(said)] == ([] if expected is None else [True]), said
         pairs = [tuple(map(int, each[1:])) for each in page.bars() if len(each) == 3 and each[0] != "length"]
         assert [p for p in pairs if p != (0, 0)] == [(p, w) for _, p, w in steps_of(rows, known)]
-        table = next((f for f in page.frames if "longest pause" in f.columns), None)
+        table = next((f for f in page.frames if "longest downtime" in f.columns), None)
         assert (0 if table is None else len(table)) == len(rows)
         for cells, r in zip(() if table is None else table.to_dict("records"), reversed(rows), strict=True):
-            holds_pause(cells["longest pause"], r)
+            holds_pause(cells["longest downtime"], r)
             assert [n.is_near(r["broker_window_ms"]) for n in durations(cells["broker's window"])] == (
                 [] if r["broker_window_ms"] is None else [True]
             )
@@ -648,7 +648,7 @@ def check_line(page: Shown, walked: Warehouse, cluster: str, ref: str) -> None:
 
 
 def test_trust(walk: Walk, gold: dict[str, list[Row]], walked: Warehouse) -> None:
-    page = walk("trust")
+    page = walk("trust", unfolded="fold-seen")
     rows, checks = gold["coverage"], gold["check"]
     gaps = [c for c in rows if c["is_gap"]]
     sources = len({(c["cluster_id"], c["source"]) for c in rows})
@@ -684,7 +684,7 @@ def test_compare(walk: Walk, gold: dict[str, list[Row]]) -> None:
             holds_amount(table["cost, resource-seconds per hour"][side], (cost(rows) or 0.0) / hours)
             holds_amount(table["rebalances per hour"][side], len(counted) / hours)
             if pauses:
-                for name, share in (("longest pause, median", 0.5), ("longest pause, 95th percentile", 0.95)):
+                for name, share in (("longest downtime, median", 0.5), ("longest downtime, 95th percentile", 0.95)):
                     (said,) = durations(table[name][side])
                     assert said.is_near(float(np.quantile(pauses, share)))
             known.counts |= {len(counted), *Counter(r["cause"] for r in counted).values()}

@@ -99,5 +99,5 @@ def test_a_quantile_lies_between_the_two_nearest_values_as_if_all_were_listed() 
     )
     one = Side(label="x", span=Span(from_ms=0, to_ms=HOUR_MS), cells=cells, causes={})
     found = named(differences(one, one))
-    assert found["longest pause, median"].before == 30.0
-    assert found["longest pause, 95th percentile"].before == pytest.approx(140.0)
+    assert found["longest downtime, median"].before == 30.0
+    assert found["longest downtime, 95th percentile"].before == pytest.approx(140.0)
