@@ -65,7 +65,7 @@ def typed(stalled: list[Reassignment]) -> None:
         more = f" and {len(one.reassignments) - 3:,} more" if len(one.reassignments) > 3 else ""
         st.html(
             fill(
-                '<div class="ra-incident ra-critical"><p class="ra-first"><span class="ra-level">Stands still</span> '
+                '<div class="ra-incident ra-critical"><p class="ra-first"><span class="ra-level">Stalled</span> '
                 "{names}{more}: {why}.</p></div>",
                 names=words.join(names, ", "),
                 more=more,

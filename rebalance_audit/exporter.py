@@ -48,7 +48,7 @@ METRICS: Mapping[str, str] = {
     "storm_active": "1 while the group is in a rebalance storm (RB001).",
     "connect_tasks_not_running": "Connect tasks whose last known state is not RUNNING or PAUSED.",
     "reassignments_open": "Partitions that are being reassigned when evidence ends.",
-    "reassignments_stalled": "Partitions whose reassignment stands still, by what blocks them.",
+    "reassignments_stalled": "Partitions whose reassignment is stalled, by what blocks them.",
     "undecoded": "Records that could not be read, by reason.",
     "check_failed": "1 while the last run of this data check failed.",
     "evidence_age_seconds": "How old the newest evidence is.",

@@ -326,7 +326,7 @@ class ClusterMovesRow:
     """How many of the open ones are stalled."""
     stalled_since_ms: int | None
     blocked_by: str | None
-    """What blocks the one that stood still the longest."""
+    """What blocks the one that was stalled the longest."""
     longest_standstill_ms: int | None
     last_at_ms: int | None
     """When the newest was asked for."""

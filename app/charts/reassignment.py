@@ -36,7 +36,7 @@ def brokers_time_line(
         ends = steps["at"].shift(-1).fillna(float(to_ms))
         for at, end, value in zip(steps["at"], ends, steps["value"], strict=True):
             if value > 0 and end > at:
-                what = "on the way here" if style is Style.WORKING else "on the way here, standing still"
+                what = "on the way here" if style is Style.WORKING else "on the way here, stalled"
                 tip = tips.setdefault(f"{words.count(int(value), 'replica')} {what}", len(tips))
                 bars.append((lane, max(at, from_ms), min(end, to_ms), max(0.12, value / most), int(style), tip))
     texts = list(tips)
@@ -54,7 +54,7 @@ def brokers_time_line(
         above=moving,
         above_name="replicas on their way",
         below=overlap_steps(stuck["stood_from_ms"], stuck["stood_to_ms"]),
-        below_name="standing still",
+        below_name="stalled",
     )
 
 
@@ -89,7 +89,7 @@ def moments(r: Reassignment) -> list[int]:
 def partition_time_line(
     r: Reassignment, elections: pd.DataFrame, rebalances: pd.DataFrame, to_ms: int
 ) -> TimeLine | None:
-    """Lanes = brokers, to scale: leading, in sync, copying, standing still. None where no time or broker is known."""
+    """Lanes = brokers, to scale: leading, in sync, copying, stalled. None where no time or broker is known."""
     known = moments(r)
     lanes = brokers_of(r)
     if not known or not lanes:
@@ -115,7 +115,7 @@ def partition_time_line(
     elif since is not None and r.longest_standstill_ms is not None and r.blocked_by is not None:
         until = since + r.longest_standstill_ms
     if since is not None and until is not None:
-        texts.append("stood still")
+        texts.append("stalled")
         for broker in r.blocked_replicas:
             if broker in lanes:
                 bars.append((lanes.index(broker), max(since, low), until, 0.35, int(Style.STANDING), len(texts) - 1))

@@ -35,7 +35,7 @@ class ReassignmentQuestions(FleetQuestions):
         return [row["cluster_id"] for row in rows]
 
     def reassignments_by_cluster(self) -> list[ClusterMovesRow]:
-        """What runs and stands still in each cluster that has any, those that stand still first."""
+        """What runs and is stalled in each cluster that has any, those with stalled ones first."""
         rows = self.rows(
             f"""
             SELECT cluster_id, count(*) AS all_count, count(*) FILTER (outcome = 'open') AS open_count,
@@ -67,7 +67,7 @@ class ReassignmentQuestions(FleetQuestions):
         return Span(from_ms=int(first), to_ms=max(int(first), int(last))) if first is not None and last else None
 
     def reassignments(self, cluster_id: str, span: Span) -> pd.DataFrame:
-        """One row per attempt that touches the span or runs: those that stand still, those that run, the newest."""
+        """One row per attempt that touches the span or runs: those that are stalled, those that run, the newest."""
         return self.frame(
             f"""
             SELECT a.reassignment_id, a.topic, a.partition, a.original_replicas, a.target_replicas, a.adding_replicas,
@@ -109,7 +109,7 @@ class ReassignmentQuestions(FleetQuestions):
 
     def copies(self, cluster_id: str, span: Span) -> pd.DataFrame:
         """One row per replica that was to be added: its broker, since when, until in sync or the end; and from when to
-        when it stood still, where that is known to be for its broker."""
+        when it was stalled, where that is known to be for its broker."""
         return self.frame(
             f"""
             WITH each AS (

@@ -23,9 +23,9 @@ MOST_IN_ONE_COMMAND = 500
 def reassignments(
     found: pd.DataFrame, worst: Reassignment | None, span: Span, stood: Reassignment | None = None
 ) -> Html:
-    """Whether anything is moving, what stands still, and what became of the others.
+    """Whether anything is moving, what is stalled, and what became of the others.
 
-    `worst`: the first that stands still; `stood`: of those that ended, the one that had stood still the longest.
+    `worst`: the first that is stalled; `stood`: of those that ended, the one that had been stalled the longest.
     """
     running = found[found["outcome"] == "open"]
     still = int(running["stalled_since_ms"].notna().sum())
@@ -49,13 +49,13 @@ def reassignments(
         )
         parts.append(
             fill(
-                "<b>No: {n} of {what} {verb} still</b>.",
+                "<b>No: {n} of {what} {verb} stalled</b>.",
                 n=f"{still:,}",
                 what=what,
-                verb="stands" if still == 1 else "stand",
+                verb="is" if still == 1 else "are",
             )
             if len(running) > 1
-            else Html("<b>No: the one partition that moves stands still</b>.")
+            else Html("<b>No: the one partition that moves is stalled</b>.")
         )
         if worst is not None:
             parts.append(_standing(worst, span.to_ms, is_worst=still > 1))
@@ -76,7 +76,7 @@ def reassignments(
     if stood is not None and stood.longest_standstill_ms is not None:
         parts.append(
             fill(
-                "Of them {name} had stood still the longest, {t}: {why}.",
+                "Of them {name} had been stalled the longest, {t}: {why}.",
                 name=words.code(stood.name, 60),
                 t=words.duration(stood.longest_standstill_ms),
                 why=blocked(stood),
@@ -108,7 +108,7 @@ def reassignment(r: Reassignment, now_ms: int) -> Html:
         b=words.replicas(r.target_replicas),
     )
     if r.outcome == "open":
-        first = Html("<b>No: it stands still.</b>") if r.stalled_since_ms is not None else Html("<b>Yes.</b>")
+        first = Html("<b>No: it is stalled.</b>") if r.stalled_since_ms is not None else Html("<b>Yes.</b>")
         parts = [first, fill("{move}: {progress}.", move=move, progress=progress(r))]
         if r.stalled_since_ms is not None:
             parts.append(

@@ -12,7 +12,7 @@ LADDERS = 8
 MOST_CLUSTERS = 20
 MOST_ELECTIONS = 5_000
 BESIDE = ("RA002", "RA004", "RA005")  # throttles left, leaders, risk: what the ladders do not show
-STATES = {"standing still": "stalled", "moving": "open", "completed": "completed", "cancelled": "cancelled",
+STATES = {"stalled": "stalled", "moving": "open", "completed": "completed", "cancelled": "cancelled",
           "replaced by another request": "superseded", "ended with its topic": "deleted", "refused": "refused",
           "ended unseen": "unknown"}  # fmt: skip
 
@@ -131,18 +131,18 @@ def longest_of(c: ClusterMovesRow) -> str:
 
 
 def all_clusters() -> None:
-    """Every cluster in a line, since a move that stands still may be in another than the one that is looked at."""
+    """Every cluster in a line, since a stalled one may be in another than the one that is looked at."""
     found = reader.reassignments_by_cluster()
     running, still = sum(c.open_count for c in found), sum(c.stalled_count for c in found)
     page.say(
-        "<b>{still}</b> and {moving}, in {n}.",
-        still=words.count(still, "reassignment stands still", "reassignments stand still"),
-        moving=words.count(running - still, "moves", "move"),
+        "<b>{still}</b>, {moving}, in {n}.",
+        still=words.count(still, "reassignment is stalled", "reassignments are stalled"),
+        moving=words.count(running - still, "is moving", "are moving"),
         n=words.count(len(found), "cluster"),
     )
     tz = page.zone()
     page.table(
-        ["cluster", "standing still", "moving", "seen", "stood still the longest", "newest asked for"],
+        ["cluster", "stalled", "moving", "seen", "stalled the longest", "newest asked for"],
         [
             [
                 words.code(c.cluster_id, 40),
@@ -214,7 +214,7 @@ def overview() -> None:
 
 
 def stood_longest(everything: pd.DataFrame) -> Reassignment | None:
-    """The ended reassignment that stood still the longest for a known reason."""
+    """The ended reassignment that was stalled the longest for a known reason."""
     stood = everything[(everything["outcome"] != "open") & everything["blocked_by"].notna()]
     if stood.empty:
         return None
@@ -236,7 +236,7 @@ def listing(everything: pd.DataFrame) -> None:
         )
         return
     page.note(
-        "{n}: those that stand still, those that move, then the newest. Click a row to open it.",
+        "{n}: those that are stalled, those that move, then the newest. Click a row to open it.",
         n=words.count(len(found), "reassignment"),
     )
     row = page.clickable_table(

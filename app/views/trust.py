@@ -207,7 +207,7 @@ def let_go() -> None:
 @st.fragment
 def ledger(found: list[Coverage]) -> None:
     """A line per file and partition; made when somebody opens it."""
-    place = st.expander(f"All that was seen, in {words.count(len(found), 'line')}", key="fold-seen", on_change="rerun")
+    place = st.expander(f"All {words.count(len(found), 'line')}", key="fold-seen", on_change="rerun")
     if place.open:
         with place:
             ledger_table(found)
@@ -365,6 +365,7 @@ gaps([c for c in coverage if c.is_gap and c.problem_code != "skipped"])
 left_out([c for c in coverage if c.problem_code == "skipped"])
 over_time(coverage)
 if seen := [c for c in coverage if not c.is_gap]:
+    page.heading("What was seen, source by source")
     ledger(seen)
 silent()
 contradictions()

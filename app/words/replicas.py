@@ -58,5 +58,5 @@ def election(before: int | None, after: int | None, cause: str) -> str:
     return f"moved{old} {new}, {ELECTION_WORDS.get(cause, cause)}"
 
 
-def state(outcome: str, stands_still: bool) -> str:
-    return "stands still" if stands_still else REASSIGNMENT_WORDS.get(outcome, outcome)
+def state(outcome: str, is_stalled: bool) -> str:
+    return "stalled" if is_stalled else REASSIGNMENT_WORDS.get(outcome, outcome)

@@ -587,7 +587,7 @@ GOLD_GROUP = Table(
         _c(
             "standstill_seconds_estimate",
             "double",
-            "Stood still beside that, without a rebalance; null: none is known.",
+            "Beside that, of members that hung without a rebalance; null: none is known.",
         ),
         _c("top_trigger", "string", "The commonest."),
         _c("open_finding_count", "int", "", required=True),
@@ -799,7 +799,7 @@ GOLD_REASSIGNMENT = Table(
         _c("ended_at_ms", "bigint", "Null while open, and where it ended in a gap."),
         _c("outcome", "string", "", required=True, values=REASSIGNMENT_OUTCOMES),
         _c("phase", "string", "How far it came.", values=REASSIGNMENT_PHASES),
-        _c("stalled_since_ms", "bigint", "Open ones that stand still: their last progress."),
+        _c("stalled_since_ms", "bigint", "Open ones that are stalled: their last progress."),
         _c("blocked_by", "string", "What holds it up, or did in its longest standstill.", values=REASSIGNMENT_BLOCKERS),
         _c("blocked_replicas", "array<int>", "Brokers concerned.", required=True),
         _c("longest_standstill_ms", "bigint", "Longest time without progress."),
@@ -827,7 +827,7 @@ GOLD_REASSIGNMENT = Table(
         Law("names its evidence", "size(evidence) >= 1"),
         Law("ends after it begins", "started_at_ms <= ended_at_ms"),
         Law("an open one has not ended", "outcome <> 'open' or ended_at_ms is null"),
-        Law("only open ones stand still now", "stalled_since_ms is null or outcome = 'open'"),
+        Law("only open ones are stalled", "stalled_since_ms is null or outcome = 'open'"),
         Law("a stall has a reason", "stalled_since_ms is null or blocked_by is not null"),
     ),
 )

@@ -140,9 +140,9 @@ class Report:
     bucket_ms: int
     buckets: tuple[Bucket, ...]
     reassignments: tuple[Reassignment, ...]
-    """Order: those that stand still, the other open ones, then the longest. Their steps are left out."""
+    """Order: those that are stalled, the other open ones, then the longest. Their steps are left out."""
     reassignment_counts: dict[str, int]
-    """By outcome; of open ones those that stand still are `stalled`."""
+    """By outcome; of open ones those without progress are `stalled`."""
     changes: tuple[dict[str, Any], ...]
     """Changes of settings that would have saved the most, rows of gold.whatif; not of this period alone."""
     gaps: tuple[dict[str, Any], ...]

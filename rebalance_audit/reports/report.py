@@ -123,7 +123,7 @@ def _standstills(names: Sequence[str], groups: Sequence[GroupRow], width: int) -
         for name, g in zip(names, groups, strict=True)
         if g.standstill_seconds_estimate is not None
     ]
-    said = f"  Stood still without a rebalance, in all evidence (inferred): {', '.join(still)}"
+    said = f"  Members hung without a rebalance, in all evidence (inferred): {', '.join(still)}"
     return hanging(said, width, 4) if still else []
 
 

@@ -10,7 +10,7 @@ _OUTCOME_WORDS = {
     "superseded": "replaced by another request",
     "deleted": "ended with the topic",
     "open": "still moving",
-    "stalled": "standing still",
+    "stalled": "stalled",
     "unknown": "ended where evidence has a gap",
 }
 

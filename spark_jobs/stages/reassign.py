@@ -5,7 +5,7 @@ Rows in:  of each cluster with anything new: what its metadata log says of the p
           controllers and brokers logged about partitions.
 Rows out: those partitions' reassignments, steps, elections, state and findings, in place of what was there.
 Law:      any cut, any repeat and any order of arrival give the same rows: a partition is always folded from its first
-          record on. One is concerned if it has new records, or is moving (time alone may make it stand still); all
+          record on. One is concerned if it has new records, or is moving (time alone may make it stall); all
           are if what arrived does not just go on where the log ended.
 Where nothing moves and the controller only shows that it lives, the log is not read (decision 0052).
 It runs on the driver, so many records at a time: memory follows the present state of all partitions, not the past.

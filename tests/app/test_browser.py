@@ -403,10 +403,10 @@ def test_a_click_on_a_row_opens_that_reassignment_and_its_link_shows_the_same(pa
     page.wait_for_timeout(500)
     page.mouse.click(box["x"] + 40, box["y"] + 55)
     page.wait_for_function("location.pathname.endsWith('/reassignment')", timeout=10_000)
-    shows(page, "Is it moving?", "No: it stands still.", "What to do: Start broker 4, or cancel the reassignment:")
+    shows(page, "Is it moving?", "No: it is stalled.", "What to do: Start broker 4, or cancel the reassignment:")
     assert drawn_bars(page) > 4
     page.reload()
-    shows(page, "No: it stands still.")
+    shows(page, "No: it is stalled.")
 
 
 def test_a_lost_worker_is_shown_drawn_and_leads_to_its_rounds(page: Any, address: str) -> None:

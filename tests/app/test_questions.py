@@ -99,7 +99,7 @@ def test_is_the_reassignment_moving_or_stuck_and_why(reader: Reader) -> None:
     reader.line("broker 4 \u00b7 customers")
     reader.link("Open the incident")
     reader.reads(
-        "orders-0 stands still: broker 4, where it should go, was down or fenced", "the move of orders-0 is completed"
+        "orders-0 is stalled: broker 4, where it should go, was down or fenced", "the move of orders-0 is completed"
     )
 
 

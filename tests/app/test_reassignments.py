@@ -150,7 +150,7 @@ def test_ten_thousand_partitions_are_drawn_and_listed_without_delay(tmp_path: Pa
     picture = charts.brokers_time_line(reader.copies("wide", HOUR), none, none, HOUR.from_ms, HOUR.to_ms)
     said = sentences.reassignments(found, None, HOUR)
     took = time.process_time() - began
-    assert "200 of 10,000 partitions that move stand still" in plain(said)
+    assert "200 of 10,000 partitions that move are stalled" in plain(said)
     assert len(picture.bars) > 10_000
     assert took < 3, f"{took:.1f} s"
 
@@ -162,14 +162,14 @@ def test_whether_it_moves_is_said_first(reader: Questions) -> None:
     found = reader.reassignments(CLUSTER, HOUR)
     worst = reassignment_rows.waiting_for_broker_4("orders", 4)
     assert plain(sentences.reassignments(found, worst, HOUR)) == (
-        "No: 3 of 4 partitions that move stand still. The longest: orders-4 has made no progress for 12 min: broker 4, "
+        "No: 3 of 4 partitions that move are stalled. The longest: orders-4 has made no progress for 12 min: broker 4, "
         "where it should go, is down or fenced. In these 1 h, 2 others ended: 1 refused, 1 completed."
     )
     quiet = found[found["outcome"] != "open"]
     assert plain(sentences.reassignments(quiet, None, HOUR)).startswith("Nothing is moving.")
     stood = replace(reassignment_rows.ended()[0], blocked_by="broker_down", blocked_replicas=(3,))
     assert plain(sentences.reassignments(quiet, None, HOUR, stood)).endswith(
-        "Of them __consumer_offsets-7 had stood still the longest, 11.0 s: broker 3, where it should go, was down or "
+        "Of them __consumer_offsets-7 had been stalled the longest, 11.0 s: broker 3, where it should go, was down or "
         "fenced."
     )
     only = found[found["topic"] == "payments"]

@@ -314,9 +314,9 @@ def test_reassignments_are_shown_and_what_stands_still_comes_first(tmp_path: Pat
     assert report.reassignments == (replace(stuck, steps=()), replace(done, steps=()))
     assert report.reassignment_counts == {"completed": 1, "stalled": 1}
     text = report_text(report, width=300)
-    assert "2 reassignments of a partition: 1 completed, 1 standing still" in text
+    assert "2 reassignments of a partition: 1 completed, 1 stalled" in text
     first, second = text[text.index("\nReassignments\n") :].splitlines()[2:4]
-    assert "orders-0 [1,2] → [3,4] has stood still: broker 4, where it should go, is down or fenced" in first
+    assert "orders-0 [1,2] → [3,4] has been stalled: broker 4, where it should go, is down or fenced" in first
     assert "orders-1 [1,2] → [3,4] completed" in second
     assert "after 1 min 1 s" in second
     words = " ".join(_Page(report_html(report)).words)

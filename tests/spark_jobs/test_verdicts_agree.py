@@ -65,7 +65,7 @@ BREAKS: dict[str, list[dict[str, Any]]] = {
     "a first assignment has no pause": [{"kind": "assigned"}],
     "a revocation has no pause": [{"kind": "revoked"}],
     "an open one has not ended": [{"outcome": "open"}],
-    "only open ones stand still now": [{"stalled_since_ms": 1}],
+    "only open ones are stalled": [{"stalled_since_ms": 1}],
     "a stall has a reason": [{"outcome": "open", "ended_at_ms": None, "stalled_since_ms": 1, "blocked_by": None}],
 }
 OF_TABLE: dict[tuple[str, str], list[dict[str, Any]]] = {

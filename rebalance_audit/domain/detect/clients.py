@@ -152,7 +152,7 @@ def stands_still(history: History) -> list[Finding]:
                     last_seen_at_ms=max(history.now_ms, still.from_lower_ms),
                 ),
                 severity=Severity.WARNING,
-                title=f"{listed([label(m) for m in members])} of {history.group} has stood still for "
+                title=f"{listed([label(m) for m in members])} of {history.group} has hung for "
                 f"{duration(still.pause_estimate_ms)}: it keeps {folded(still.resources, 3)} and commits nothing",
                 detail=f"Last commit at {clock(still.from_lower_ms)}; {still.detail}.",
                 numbers={

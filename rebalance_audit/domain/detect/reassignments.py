@@ -1,4 +1,4 @@
-"""RA001 to RA006: reassignments that stand still, put data at risk, or leave something behind."""
+"""RA001 to RA006: reassignments that are stalled, put data at risk, or leave something behind."""
 
 from __future__ import annotations
 

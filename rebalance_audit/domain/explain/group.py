@@ -209,7 +209,7 @@ def _summary(rebalances: Sequence[Rebalance], seen_from_ms: int | None, seen_unt
 def _lost(rebalances: Sequence[Rebalance]) -> str:
     unit, cost = unit_of(rebalances[-1:]), cost_of(rebalances)
     still = standstill_seconds(rebalances)
-    also = "" if still is None else f", and {still:,.1f} more stood still without a rebalance"
+    also = "" if still is None else f", and {still:,.1f} more while a member hung, without a rebalance"
     if cost.estimate is None:
         return f"downtime not known{also}"
     return f"{likely_seconds(cost.estimate, cost.likely_lower, cost.likely_upper)} {unit}-seconds lost{also}"

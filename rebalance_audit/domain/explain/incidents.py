@@ -22,7 +22,7 @@ def answer(incidents: Sequence[Incident], standstills: Sequence[StandstillStory]
     if not wrong and standstills:
         who = listed(list(dict.fromkeys(s.who for s in standstills)))
         lost = sum(s.resource_seconds for s in standstills)
-        return f"No rebalance was wrong, but {who} stood still without one: {lost:,.1f} resource-seconds lost."
+        return f"No rebalance was wrong, but {who} hung without one: {lost:,.1f} resource-seconds lost."
     if not wrong:
         if not normal:
             return "Nothing is wrong: no incident is in evidence."

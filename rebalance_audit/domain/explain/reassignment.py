@@ -29,7 +29,7 @@ SHOWN_LINES = 20
 STATUS_WORDS = {
     "done": "done",
     "moving": "moving",
-    "stalled": "stands still",
+    "stalled": "stalled",
     "replaced": "replaced by another request",
     "cancelled": "cancelled",
     "refused": "refused",
@@ -46,7 +46,7 @@ def summary(r: Reassignment, now_ms: int | None = None) -> str:
     match r.outcome:
         case "open" if r.stalled_since_ms is not None:
             lasted = "" if now_ms is None else f" for {duration(now_ms - r.stalled_since_ms)}"
-            return f"{move} has stood still{lasted}: {blocked(r)}."
+            return f"{move} has been stalled{lasted}: {blocked(r)}."
         case "open":
             phase = PHASE_WORDS.get(r.phase or "", "running")
             return f"{move} is running{since}: {phase}, {_counted_in(r)}."
@@ -179,7 +179,7 @@ def _lasting(r: Reassignment) -> str:
 def _stood(r: Reassignment) -> str:
     if r.blocked_by is None or r.longest_standstill_ms is None:
         return ""
-    return f"; for {duration(r.longest_standstill_ms)} it stood still because {blocked(r)}"
+    return f"; for {duration(r.longest_standstill_ms)} it was stalled because {blocked(r)}"
 
 
 def _ids(replicas: tuple[int, ...] | None) -> str:

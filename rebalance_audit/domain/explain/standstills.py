@@ -1,4 +1,4 @@
-"""Members that stood still without a rebalance, in words."""
+"""Members that hung without a rebalance, in words."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def standstill_stories(rebalances: Iterable[Rebalance]) -> list[StandstillStory]
 def _story(rebalance: Rebalance, s: MemberStandstill) -> StandstillStory:
     host = f" ({shown(s.client_host)})" if s.client_host else ""
     who = f"{shown(s.client_id or s.member_id)}{host}"
-    still = f"stood still for {exact(s.pause_estimate_ms)}"
+    still = f"hung for {exact(s.pause_estimate_ms)}"
     if s.to_ms is None:
-        still = f"has stood still for {duration(s.pause_estimate_ms)}, as far as evidence goes,"
+        still = f"has hung for {duration(s.pause_estimate_ms)}, as far as evidence goes,"
     where = f"on {folded(s.resources, 3)}, without a rebalance"
     return StandstillStory(
         rebalance_id=rebalance.rebalance_id,

@@ -165,14 +165,14 @@ def _reassignment_title(reassignments: Sequence[Reassignment]) -> str:
     if worst is not None:
         is_open = worst.outcome == "open"
         stood = f" for {duration(worst.longest_standstill_ms)}" if worst.longest_standstill_ms else ""
-        return f"Reassignment of {names} {'stands' if is_open else 'stood'} still{stood}: {blocked(worst)}"
+        return f"Reassignment of {names} {'is' if is_open else 'was'} stalled{stood}: {blocked(worst)}"
     outcomes = Counter("still running" if r.outcome == "open" else r.outcome for r in reassignments)
     endings = [what if len(outcomes) == 1 else f"{n} {what}" for what, n in sorted(outcomes.items())]
     return f"Reassignment of {names}: {listed(endings, 8)}"
 
 
 def worst_of(reassignments: Iterable[Reassignment]) -> Reassignment | None:
-    """The one that stood still for longest, of those that were held up."""
+    """The one that was stalled for longest, of those that were held up."""
     held = [r for r in reassignments if r.blocked_by is not None]
     return max(held, key=lambda r: (r.longest_standstill_ms or 0, r.reassignment_id), default=None)
 
@@ -224,7 +224,7 @@ def _reassignment_links(reassignments: Sequence[Reassignment]) -> Iterator[Link]
             yield Link(at_ms=r.started_at_ms, what=f"{shown(r.name)} is asked to move{target}", evidence=r.evidence[:2])
         since = r.stalled_since_ms if r.stalled_since_ms is not None else r.standstill_from_ms
         if since is not None and r.blocked_by is not None:
-            yield Link(at_ms=since, what=f"{shown(r.name)} stands still: {blocked(r)}", evidence=r.evidence[:2])
+            yield Link(at_ms=since, what=f"{shown(r.name)} is stalled: {blocked(r)}", evidence=r.evidence[:2])
         if r.ended_at_ms is not None:
             ending = f"the move of {shown(r.name)} is {r.outcome}"
             yield Link(at_ms=r.ended_at_ms, what=ending, evidence=r.evidence[-2:])

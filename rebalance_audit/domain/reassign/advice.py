@@ -12,7 +12,7 @@ _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def blocked(r: Reassignment) -> str:
-    """The reason it stands still, or did in its longest standstill, as a clause."""
+    """The reason it is stalled, or was in its longest standstill, as a clause."""
     ids = ", ".join(str(b) for b in r.blocked_replicas)
     is_one, is_over = len(r.blocked_replicas) == 1, r.outcome != "open"
     brokers = f"broker {ids}" if is_one else f"brokers {ids}"

@@ -317,7 +317,7 @@ class KRaftFold:
         )
 
     def running(self, now_ms: int | None = None) -> list[Reassignment]:
-        """Those that run at the end of evidence, and whether they stand still."""
+        """Those that run at the end of evidence, and whether they are stalled."""
         now_ms = now_ms if now_ms is not None else self.now_ms or 0
         return [
             self.around.running(attempt, controller_changes=self._changes_during(attempt), now_ms=now_ms)

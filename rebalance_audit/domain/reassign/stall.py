@@ -1,4 +1,4 @@
-"""Whether a reassignment stands still, since when, and why."""
+"""Whether a reassignment is stalled, since when, and why."""
 
 from __future__ import annotations
 

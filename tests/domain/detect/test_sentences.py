@@ -44,6 +44,13 @@ def test_a_session_expiry_names_who_the_timeout_and_the_cost_with_its_bounds() -
     assert found.evidence == ("log:broker-1/server.log#abc@100", "record:__consumer_offsets-7@101")
 
 
+def test_a_member_that_does_nothing_hangs_and_keeps_what_it_has() -> None:
+    story = a_group().joins("c1", "c2", at_s=0).stands_still("c2", from_s=60, until_s=180, comes_back=False)
+    found = _only(story, "RB019")
+    assert found.title.startswith("c2 (/10.0.0.9) of orders has hung for 2 min")
+    assert "commits nothing" in found.title
+
+
 def test_a_storm_counts_names_its_limit_and_its_commonest_cause() -> None:
     story = a_group().joins("c1", "c2", at_s=0)
     for i in range(14):

@@ -132,7 +132,7 @@ def test_what_replaced_a_line_still_needs_the_throttle() -> None:
 def test_a_plan_is_explained_line_by_line() -> None:
     history = three().at(300_000).no_op().history()
     lines = printed(plan((0, [2, 3, 5]), (2, [2, 3, 5]), (3, [2, 3])), history)
-    assert lines[:3] == ["1 done: orders-0", "1 stands still: orders-2", "1 never asked for: orders-3"]
+    assert lines[:3] == ["1 done: orders-0", "1 stalled: orders-2", "1 never asked for: orders-3"]
     assert any(line.startswith("   do: ") for line in lines)
 
 
