@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis
 from rebalance_audit.domain.model import NO_END, Mark
+from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
 from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS
@@ -51,6 +53,8 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
     if stretch.is_gone:
         return marks + departed_marks(stretch, commit, commits.quiet_ms(stretch.held, since, until))
     if stretch.revoked is not None:
+        if stretch.revoked.value is not None and stretch.revoked.value.protocol in EAGER_ASSIGNORS:
+            return marks + _given_to_nobody(stretch, stretch.revoked, commits, since)
         return marks + _taken_away(stretch, commits, until)
     return marks + _survived(stretch, commit)
 
@@ -108,6 +112,20 @@ def _returned_static(stretch: Stretch, commit: tuple[int, str] | None) -> list[M
         at_ms, ref = rewrite.record.at_ms, rewrite.record.ref
         marks.append(inferred(ESTIMATE, at_ms, detail, ref, rank=5, basis=Basis.GONE))
     return marks
+
+
+def _given_to_nobody(stretch: Stretch, then: Attempt, commits: Commits, since: int) -> list[Mark]:
+    """Eager: the owner had given all up before the join phase ended that gave the partition to nobody, as that of a
+    topic which was deleted."""
+    joined_at_ms, ref = joined([then])
+    if joined_at_ms is None:
+        return []
+    detail = "it had given all up to re-join"
+    marks = [recorded(UPPER, joined_at_ms + LINE_SLACK_MS, detail, ref)]
+    commit = commits.last_between([stretch.resource], since, then.record.offset if then.record else NO_END)
+    if commit is not None and commit[0] >= joined_at_ms - RECENT_COMMIT_MS:
+        return [*marks, stretch.let_go_at(commit, "its last commit of the partition, made when it gave it up")]
+    return [*marks, inferred(ESTIMATE, joined_at_ms, detail, ref, rank=5, basis=Basis.JOIN_PHASE)]
 
 
 def _taken_away(stretch: Stretch, commits: Commits, until: int) -> list[Mark]:

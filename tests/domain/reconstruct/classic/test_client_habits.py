@@ -108,6 +108,18 @@ def test_partitions_that_got_no_messages_say_nothing(read_on_to: int | None, tri
     assert second(story).trigger == trigger
 
 
+def test_an_eager_owner_had_let_go_before_the_record_that_gives_its_partition_to_nobody() -> None:
+    """As when a topic is deleted under a `range` group, and is made again."""
+    story = a_group().generation(1, {"c1": "0 1"}, at_ms=1_000).commit(1, at_ms=8_990)
+    story.generation(2, {"c1": "0"}, at_ms=10_000).commit(0, at_ms=14_000).generation(3, {"c1": "0 1"}, at_ms=30_000)
+    third = next(r for r in reconstruct(story.evidence()).rebalances if r.generation_id == 3)
+    pause = given_on(third)
+    assert pause.stopped_at_lower_ms is not None
+    assert pause.stopped_at_upper_ms is not None
+    assert pause.stopped_at_lower_ms <= 8_990 <= pause.stopped_at_upper_ms <= 10_010
+    assert pause.pause_estimate_ms == 30_000 - 8_990 + 8
+
+
 def test_java_before_3_2_commits_after_its_poll_timer_was_started_anew() -> None:
     """As seen on 2.7.2: 5,957 ms of silence under a max.poll.interval.ms of 6,000."""
     story = two(a_group(rebalance_timeout_ms=6_000), 1, 1_000, JAVA_2_7)
