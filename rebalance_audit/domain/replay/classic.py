@@ -34,8 +34,8 @@ ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] 
     "sticky": assign_stickily,
     "cooperative-sticky": assign_cooperatively,
 }
-
-
+FORGETFUL = ("range", "roundrobin")
+"""Assignors that do not ask what members own."""
 LATE_SYNC_SHARE = 0.2
 """A follow-up can begin before a newcomer's first SyncGroup came: it hears of it at once then, not at its heartbeat. So
 it was in 22 of the 132 follow-ups of lab runs with a newcomer (Java and librdkafka on 3.9.1 and 4.3.0)."""
@@ -76,6 +76,9 @@ class ClassicGroup(PlayedGroup):
     seats: dict[str, Seat] = field(default_factory=dict)
     round: int = 0
     """Counts preparations, so that an old deadline does not end a new one."""
+    revoking_round: int = -1
+    revoking: dict[ClientFamily, float] = field(default_factory=dict)
+    """By library, from the revoked callback to the request to join, in that preparation."""
     has_initial_delay: bool = False
     has_news: bool = False
     delays_again: bool | None = None
@@ -118,6 +121,9 @@ class ClassicGroup(PlayedGroup):
         return seat is not None and seat.process is process
 
     def claim(self, process: PlayedProcess) -> Subscriber:
+        if self.settings.assignor in FORGETFUL:
+            topics = process.life.topics or tuple(self.topics)
+            return Subscriber(member_id=process.member_id, instance_id=process.instance_id, topics=topics)
         is_sticky = self.settings.assignor == "sticky"
         return Subscriber(
             member_id=process.member_id,
@@ -175,7 +181,7 @@ class ClassicGroup(PlayedGroup):
         self.has_initial_delay = was_empty and self.settings.initial_delay_ms > 0
         for seat in self.seats.values():
             seat.has_joined = seat is joined
-        timeout_ms = max((s.process.poll_interval_ms for s in self.seats.values()), default=0)
+        timeout_ms = max([s.process.poll_interval_ms for s in self.seats.values()], default=0)
         number = self.round
         if self.has_initial_delay:
             # A rebalance timeout that is shorter does not shorten it (InitialDelayedJoin, prepareRebalance).
@@ -264,7 +270,13 @@ class ClassicGroup(PlayedGroup):
         self.loop.after(revoking_ms, lambda: self.joins(process))
 
     def revoking_ms(self, process: PlayedProcess) -> float:
-        return draw(self.rng, self.timing.revoke_ms or REVOKE_MS[process.family])
+        """Lab runs and histories show it of the member that joins last, so it is drawn once for a join phase."""
+        if self.revoking_round != self.round:
+            self.revoking_round = self.round
+            self.revoking.clear()
+        if process.family not in self.revoking:
+            self.revoking[process.family] = draw(self.rng, self.timing.revoke_ms or REVOKE_MS[process.family])
+        return self.revoking[process.family]
 
     def rejoining_ms(self) -> float:
         """Cooperative: from the revoked callback to the request to join, at the next poll and after the commit."""
@@ -321,8 +333,8 @@ class ClassicGroup(PlayedGroup):
             process = seat.process
             if seat.first_generation is None:
                 seat.first_generation = self.generation
-            if seat.has_joined and process.is_alive and not process.keeps_rhythm(self.loop.now_ms):
-                process.beats_begin(self.loop.now_ms, self.beat_ms)
+            if seat.has_joined and process.is_alive:
+                process.joined(self.loop.now_ms, self.beat_ms)
         self.loop.after(draw(self.rng, self.timing.sync_ms), lambda: self.assigns(number))
 
     def assigns(self, number: int) -> None:
@@ -335,11 +347,9 @@ class ClassicGroup(PlayedGroup):
         assigned = self.shares_out(claims)
         generation = self.generation
         for seat in self.seats.values():
-            given = assigned.get(seat.claim.member_id, []) if seat.claim is not None else []
-            now = tuple(given)
+            now = tuple(assigned.get(seat.claim.member_id, ())) if seat.claim is not None else ()
             if seat.assigned and seat.assigned != now:
-                for partition in set(seat.assigned).difference(now):
-                    self.ledger.is_given_up(partition, self.loop.now_ms)
+                self.ledger.are_given_up(set(seat.assigned).difference(now), self.loop.now_ms)
             seat.assigned = now
             if seat.has_joined and seat.process.is_alive:
                 self.loop.after(
@@ -380,8 +390,7 @@ class ClassicGroup(PlayedGroup):
     def lose_seat(self, key: str) -> None:
         seat = self.seats.pop(key)
         seat.process.is_in = False
-        for partition in seat.assigned:
-            self.ledger.is_given_up(partition, self.loop.now_ms)
+        self.ledger.are_given_up(seat.assigned, self.loop.now_ms)
 
     def after_loss(self, trigger: str) -> None:
         if not self.seats:
@@ -410,7 +419,8 @@ class ClassicGroup(PlayedGroup):
             heard_ms = self.loop.now_ms if waits_for_join else process.last_beat_ms(self.loop.now_ms)
             if is_silent and process.family is ClientFamily.JAVA:
                 heard_ms = process.last_late_beat_ms(self.loop.now_ms, self.rng, BEAT_CHECK_MS)
-        self.loop.at(heard_ms + seat.session_timeout_ms, lambda: self.expires(process, is_silent))
+        expires_ms = heard_ms + seat.session_timeout_ms + draw(self.rng, self.timing.expire_ms)
+        self.loop.at(expires_ms, lambda: self.expires(process, is_silent))
 
     def expires(self, process: PlayedProcess, is_silent: bool) -> None:
         if not self.has_seat(process) or (process.is_alive and not is_silent):

@@ -12,9 +12,10 @@ from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
 from .connect import CONNECTOR_ITSELF
+from .heartbeats import FEWEST_MEASURED
 from .history import ScriptReader, script_from
 from .life import Grown, Life, Moment, Script
-from .measured import FEWEST_MEASURED, timing_of
+from .measured import timing_of
 from .timing import Timing
 
 LONGEST_STOP_MS = 5_000
@@ -22,9 +23,6 @@ LONGEST_STOP_MS = 5_000
 STOP_MS = (144, 255, 270, 314, 329, 350)
 """How long the lab's tasks need to stop; they sleep for half a second between two polls (golden captures of eager
 workers on 4.3.0 and of a connector's life on 2.7.2)."""
-START_MS = (13, 26, 44, 77, 111, 190, 304)
-"""From the group record to a connector's or task's start on its worker's own clock: quantiles of 186 of them in the
-golden captures of Connect, 2.3.1 to 4.3.0."""
 REACT_MS = (4, 6, 8, 12, 15, 20, 40)
 """From when a worker hears that the group rebalances to when it stops its tasks, where the history shows nothing."""
 REACTING_SHARE = 0.3
@@ -95,7 +93,7 @@ def worker_timing_of(rows: Sequence[Rebalance]) -> Timing:
     timing = timing_of(rows)
     is_measured = "react_ms" in timing.is_measured
     react_ms = tuple(ms * REACTING_SHARE for ms in timing.react_ms) if is_measured else REACT_MS
-    timing = replace(timing, react_ms=react_ms, revoke_ms=STOP_MS, deliver_ms=START_MS)
+    timing = replace(timing, react_ms=react_ms, revoke_ms=STOP_MS)
     joins = [ms for row in rows if row.trigger in CONFIGURED for ms in _stopped_before_join_ms(row)]
     if len(joins) >= FEWEST_MEASURED:
         timing = replace(timing, revoke_ms=tuple(joins), is_measured=(*timing.is_measured, "revoke_ms"))

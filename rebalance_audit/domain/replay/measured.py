@@ -7,16 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.client_families import ClientFamily
 from rebalance_audit.domain.model import Movement, Rebalance
 
+from .heartbeats import FEWEST_MEASURED, beats_of
 from .standstill import Standstill, Stood, Why
-from .timing import REVOKE_MS, Timing
+from .timing import Timing
 
 DELIVERED_MS = 7
 """The assigned callback follows the group record by so much in the median."""
-HEARTBEATS_MS = (3_000, 1_000, 2_000, 4_000, 5_000, 6_000, 10_000)
-"""The default first: the others are believed only where it does not fit."""
 SERVER_HEARTBEATS_MS = (5_000, 3_000, 2_000, 1_000)
 EARLIEST_BEAT_MS, LATE_BEAT_MS = 30, 250
 """A newcomer's heartbeat comes so much before or after its interval says: librdkafka's -3 to 9 ms, Java's 70 to 200 (on
@@ -25,10 +23,6 @@ SESSION_STEPS_MS = (5_000, 1_000, 500, 100)
 """Sessions are taken for multiples of the first of these that the evidence allows; a choice."""
 SILENCE_SLACK_MS = 200
 """A closing member stops so much before it says so, at most; a choice."""
-LEAST_DRIFT_MS = 1.0
-"""Some: without any, a session of two intervals would end at the very moment of everybody's second heartbeat."""
-FEWEST_MEASURED = 3
-"""From so many values on, a group's own timing replaces the lab's."""
 
 LEAST_DELAY_MS = 100
 """A coordinator without a delay may need some tens of milliseconds; a choice."""
@@ -139,25 +133,14 @@ def timing_of(rows: Sequence[Rebalance]) -> Timing:
     sync = [ms for ms in sync if ms >= 0]
     if len(sync) >= FEWEST_MEASURED:
         timing, measured = replace(timing, sync_ms=tuple(sorted(sync))), ["sync_ms"]
-    heartbeat_ms, windows = _heartbeat(rows)
-    if heartbeat_ms is not None:
-        timing, measured = replace(timing, heartbeat_ms=heartbeat_ms), [*measured, "heartbeat_ms"]
-        if len(windows) >= FEWEST_MEASURED:
-            drift_ms, way_ms = _drift(windows), _way_ms(rows)
-            late = sorted(max(0.0, ms - beats * drift_ms - way_ms) for beats, ms in windows)
-            timing = replace(timing, drift_ms=(drift_ms,), react_ms=tuple(late))
+    beats = beats_of(rows)
+    if beats is not None:
+        timing, measured = replace(timing, heartbeat_ms=beats.interval_ms), [*measured, "heartbeat_ms"]
+        if beats.drift_ms is not None:
+            timing = replace(timing, drift_ms=(beats.drift_ms,), react_ms=beats.late_ms)
             measured += ["drift_ms", "react_ms"]
     delay_ms, again = _initial_delay(rows)
     return replace(timing, initial_delay_ms=delay_ms, delays_again=again, is_measured=tuple(measured))
-
-
-def _way_ms(rows: Sequence[Rebalance]) -> float:
-    """Eager members revoke before they ask to join: what that takes is no part of their reaction."""
-    if rows[-1].mode == "cooperative":
-        return 0.0
-    libraries = {library for row in rows for m in row.members for library in m.client_libraries or ()}
-    family = ClientFamily(libraries.pop()) if len(libraries) == 1 else ClientFamily.JAVA
-    return statistics.median(REVOKE_MS[family]) if family in REVOKE_MS else 0.0
 
 
 def server_timing_of(rows: Sequence[Rebalance]) -> Timing:
@@ -209,40 +192,6 @@ def _server_session(rows: Sequence[Rebalance]) -> int | None:
 def _falls_on(waits: Sequence[int], interval_ms: int) -> bool:
     late = [(ms + EARLIEST_BEAT_MS) % interval_ms - EARLIEST_BEAT_MS for ms in waits]
     return statistics.median(late) < max(interval_ms * 0.1, LATE_BEAT_MS)
-
-
-ALL_JOIN_BY_THEMSELVES = frozenset({Cause.CONNECT_CONFIG_CHANGED, Cause.CONNECT_DELAY_EXPIRED})
-"""Connect's workers read of these, or wait for them; no heartbeat does."""
-
-
-def _windows(rows: Sequence[Rebalance]) -> Iterable[tuple[int, int]]:
-    """(since the join phase before, since the start) of join phases that surviving members ended by a heartbeat."""
-    joined_ms: int | None = None
-    for row in rows:
-        stayed = any(m.change == "stayed" for m in row.members)
-        hears = row.trigger not in ALL_JOIN_BY_THEMSELVES
-        if joined_ms is not None and row.started_at_ms and row.joined_at_ms and stayed and hears:
-            if row.started_at_ms - joined_ms < 20 * max(HEARTBEATS_MS):
-                yield row.joined_at_ms - joined_ms, row.joined_at_ms - row.started_at_ms
-        joined_ms = row.joined_at_ms if row.kind == "rebalance" else joined_ms
-
-
-def _heartbeat(rows: Sequence[Rebalance]) -> tuple[int | None, list[tuple[int, float]]]:
-    """The interval that join phases fall on, counted from the join phase before; (heartbeats since then, how late)."""
-    windows = [(since, window) for since, window in _windows(rows) if window > 100]
-    if len(windows) < 2:
-        return None, []
-    for heartbeat_ms in HEARTBEATS_MS:
-        late = [(since // heartbeat_ms, float(since % heartbeat_ms)) for since, _ in windows]
-        fits = max(window for _, window in windows) <= heartbeat_ms + 500
-        if fits and statistics.median(ms for _, ms in late) < heartbeat_ms * 0.1:
-            return heartbeat_ms, [(beats, ms) for beats, ms in late if ms < 500]
-    return None, []
-
-
-def _drift(windows: Sequence[tuple[int, float]]) -> float:
-    """By how much each heartbeat comes later than its interval says, at most: then nobody reacted before it heard."""
-    return max(LEAST_DRIFT_MS, min((ms / beats for beats, ms in windows if beats > 0), default=LEAST_DRIFT_MS))
 
 
 @dataclass(frozen=True, slots=True)

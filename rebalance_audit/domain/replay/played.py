@@ -32,9 +32,9 @@ class PlayedGroup(ABC):
     counts_outages: bool = False
     rebalances: list[Replayed] = field(default_factory=list)
     rewrite_count: int = 0
-    drift_ms: float = field(init=False)
-    """By how much every heartbeat comes later than its interval says. The same for all members: else a session of two
-    intervals would end after somebody's second heartbeat in half of the cases, which it does not."""
+    beat_ms: float = field(init=False)
+    """From one heartbeat to the next: somewhat longer than the interval says, and the same for all members. How much
+    they differ shows where a session ends together with a heartbeat: Timing.expire_ms."""
     doubtful_keep_beats: bool = field(init=False)
     """Members that may be librdkafka's or another's keep the rhythm of their heartbeats over a join in one half of the
     runs, as librdkafka's do, and start again in the others."""
@@ -44,7 +44,7 @@ class PlayedGroup(ABC):
 
     def __post_init__(self) -> None:
         self.doubtful_keep_beats = self.rng.random() < 0.5
-        self.drift_ms = draw(self.rng, self.timing.drift_ms)
+        self.beat_ms = self.settings.heartbeat_interval_ms + draw(self.rng, self.timing.drift_ms)
         self.loop = Loop(self.script.from_ms)
         self.topics = dict(self.script.partitions)
         resources = [(t, n) for t, count in self.topics.items() for n in range(count)]
@@ -85,7 +85,7 @@ class PlayedGroup(ABC):
 
     def run(self) -> ReplayRun:
         initial = [self.process_of(life) for life in self.script.lives if life.started is None]
-        since_ms = self.rng.uniform(0, self.heartbeat_ms)
+        since_ms = self.rng.uniform(0, self.settings.heartbeat_interval_ms)
         for process in initial:
             self.is_there(process, since_ms)
         if initial:
@@ -153,14 +153,6 @@ class PlayedGroup(ABC):
         process.lives_on = 1
         process.beats_begin(settled_ms, self.beat_ms)
         self.ledger.works(process.owned, process, now_ms)
-
-    @property
-    def heartbeat_ms(self) -> int:
-        return self.settings.heartbeat_interval_ms
-
-    @property
-    def beat_ms(self) -> float:
-        return self.heartbeat_ms + self.drift_ms
 
     def keeps_beats(self, life: Life) -> bool:
         libraries = life.libraries

@@ -15,6 +15,8 @@ FIRST_SESSION_MS = 45_000
 """session.timeout.ms of the Java consumer since 3.0 (KIP-735), where the history does not show it."""
 FIRST_POLL_INTERVAL_MS = 300_000
 """max.poll.interval.ms of the Java consumer, where the history does not show it."""
+WAKES_MS = 500
+"""librdkafka's thread looks so often whether the application still polls."""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,7 +29,7 @@ class PlayedProcess:
     family: ClientFamily = ClientFamily.JAVA
     """The library that it is played as."""
     keeps_beats: bool = False
-    """Its heartbeats keep their rhythm over a join, as librdkafka's do."""
+    """Its heartbeats are counted on over a join, as librdkafka's are."""
     is_alive: bool = False
     busy_since_ms: float = -math.inf
     busy_until_ms: float = -math.inf
@@ -58,12 +60,12 @@ class PlayedProcess:
 
     def next_beat_ms(self, now_ms: float) -> float:
         """Heartbeats are counted from the last join, which restarts them."""
-        beats = math.floor((now_ms - self.beats_from_ms) / self.beat_ms) + 1
-        return self.beats_from_ms + max(beats, 1) * self.beat_ms
+        beats = (now_ms - self.beats_from_ms) // self.beat_ms + 1
+        return self.beats_from_ms + (beats if beats > 1 else 1) * self.beat_ms
 
     def last_beat_ms(self, now_ms: float) -> float:
-        beats = math.floor((now_ms - self.beats_from_ms) / self.beat_ms)
-        return self.beats_from_ms + max(beats, 0) * self.beat_ms
+        beats = (now_ms - self.beats_from_ms) // self.beat_ms
+        return self.beats_from_ms + (beats if beats > 0 else 0) * self.beat_ms
 
     def last_late_beat_ms(self, now_ms: float, rng: Random, late_ms: float) -> float:
         """The last heartbeat by `now_ms` of a process that is busy: each comes up to `late_ms` late, and the next
@@ -73,10 +75,16 @@ class PlayedProcess:
             last_ms = next_ms
         return last_ms
 
-    def keeps_rhythm(self, now_ms: float) -> bool:
-        """Whether its heartbeats go on as before it asked to join. librdkafka sends none while it joins, and one that
-        was due meanwhile at once when it has; the interval starts again there (rd_kafka_cgrp_serve, rd_interval)."""
-        return self.keeps_beats and self.has_beaten and self.next_beat_ms(self.asked_ms) > now_ms
+    def joined(self, at_ms: float, beat_ms: float) -> None:
+        """Its heartbeats start again. librdkafka's are counted on from the last one: it sends none while it joins, and
+        one that was due meanwhile at once when it has (rd_kafka_cgrp_serve, rd_interval). It looks for that when its
+        thread wakes, twice in a second from the assignment on (rd_kafka_cgrp_max_poll_interval_check_tmr_cb)."""
+        if self.keeps_beats and self.has_beaten:
+            due_ms = self.next_beat_ms(self.asked_ms)
+            if due_ms > at_ms:
+                wake_ms = beat_ms / max(1, round(beat_ms / WAKES_MS))
+                at_ms += math.ceil((due_ms - at_ms) / wake_ms) * wake_ms - beat_ms
+        self.beats_from_ms, self.has_beaten, self.beat_ms = at_ms, True, beat_ms
 
     def beats_begin(self, at_ms: float, beat_ms: float) -> None:
         self.beats_from_ms, self.has_beaten = at_ms, True

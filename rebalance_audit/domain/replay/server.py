@@ -109,10 +109,10 @@ class ServerGroup(PlayedGroup):
             self.ledger.has_no_owner()
 
     def releases(self, seat: ServerSeat) -> None:
-        for partition in (*seat.assigned, *seat.to_revoke):
-            if self.owners.get(partition) is seat:
-                del self.owners[partition]
-                self.ledger.is_given_up(partition, self.loop.now_ms)
+        held = [partition for partition in (*seat.assigned, *seat.to_revoke) if self.owners.get(partition) is seat]
+        for partition in held:
+            del self.owners[partition]
+        self.ledger.are_given_up(held, self.loop.now_ms)
         seat.assigned.clear()
         seat.to_revoke.clear()
 

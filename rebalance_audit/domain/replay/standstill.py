@@ -57,7 +57,6 @@ class Ledger:
         self.counts_outages = counts_outages
         self._dark_since: float | None = None
         """Since when no process runs at all."""
-        self._seconds = dict.fromkeys(Why, 0.0)
         self.stood: list[tuple[Hashable, float, float, Why]] = []
         """What the cost is the sum of."""
         self._workers: dict[Hashable, set[Hashable]] = {r: set() for r in resources}
@@ -73,7 +72,6 @@ class Ledger:
         if not self._running:
             dark_ms = 0.0 if self._dark_since is None else at_ms - self._dark_since
             if self.counts_outages and 0 < dark_ms <= LONGEST_OUTAGE_MS:
-                self._seconds[Why.OWNER_IDLE] += dark_ms * len(self._workers) / 1000
                 self.stood += [(resource, at_ms - dark_ms, at_ms, Why.OWNER_IDLE) for resource in self._workers]
             for resource, workers in self._workers.items():
                 if not workers:
@@ -96,8 +94,9 @@ class Ledger:
             workers = self._workers.get(resource)
             if workers is None:
                 continue
-            if resource in self._since:
-                self._close(resource, at_ms)
+            stopped = self._since.pop(resource, None)
+            if stopped is not None:
+                self.stood.append((resource, stopped[0], at_ms, stopped[1]))
             workers.add(process)
             self._had_owner.add(resource)
 
@@ -112,14 +111,15 @@ class Ledger:
             if not workers and self._running:
                 self._since[resource] = (at_ms, why)
 
-    def is_given_up(self, resource: Hashable, at_ms: float) -> None:
-        """The group took it from an owner that does not work: from here on it waits for the next one."""
-        if resource in self._since:
-            if self._since[resource][1] is Why.OWNER_IDLE:
-                self._close(resource, at_ms)
-                self._since[resource] = (at_ms, Why.BETWEEN_OWNERS)
-        elif not self._running:
-            self._had_owner.discard(resource)
+    def are_given_up(self, resources: Iterable[Hashable], at_ms: float) -> None:
+        """The group took them from an owner that does not work: from here on they wait for the next one."""
+        for resource in resources:
+            if resource in self._since:
+                if self._since[resource][1] is Why.OWNER_IDLE:
+                    self._close(resource, at_ms)
+                    self._since[resource] = (at_ms, Why.BETWEEN_OWNERS)
+            elif not self._running:
+                self._had_owner.discard(resource)
 
     def has_no_owner(self) -> None:
         """The group is empty: whoever comes next starts it cold."""
@@ -128,13 +128,15 @@ class Ledger:
     def finish(self, at_ms: float) -> Standstill:
         for resource in list(self._since):
             self._close(resource, at_ms)
+        cost_ms = dict.fromkeys(Why, 0.0)
+        for _, since_ms, until_ms, why in self.stood:
+            cost_ms[why] += until_ms - since_ms
         return Standstill(
-            between_owners_seconds=self._seconds[Why.BETWEEN_OWNERS],
-            owner_idle_seconds=self._seconds[Why.OWNER_IDLE],
-            first_wait_seconds=self._seconds[Why.FIRST_WAIT],
+            between_owners_seconds=cost_ms[Why.BETWEEN_OWNERS] / 1000,
+            owner_idle_seconds=cost_ms[Why.OWNER_IDLE] / 1000,
+            first_wait_seconds=cost_ms[Why.FIRST_WAIT] / 1000,
         )
 
     def _close(self, resource: Hashable, at_ms: float) -> None:
         since_ms, why = self._since.pop(resource)
-        self._seconds[why] += (at_ms - since_ms) / 1000
         self.stood.append((resource, since_ms, at_ms, why))

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from math import hypot
 
 from .assignors import NotAssigned
 from .deploys import deploys_of
@@ -23,9 +24,10 @@ from .standstill import Standstill
 LEAST_FIT = 0.9
 COST_SLACK = 1.5
 """A replay that costs so many times more than measured, or less, is no replay of this history."""
-MODEL_ERROR = 0.05
-"""A replay is off by so much of its cost in the median, where clients' own clocks say what it was (docs/whatif.md):
-ranges reach so much further than the runs do."""
+MODEL_ERROR = 0.08
+"""What the model itself may be off by, as a share of its cost: ranges have it and the spread of the runs, which do not
+depend on each other, as the root of both squares. With it as many of the golden histories lie in the range of their own
+replay as with 5 % more on either side."""
 SMALL_SHARE = 0.05
 """A difference below this share of the cost is called none."""
 SMALL_SECONDS = 2.0
@@ -188,18 +190,20 @@ def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, 
         (before.cost.standstill_seconds, after.cost.standstill_seconds)
         for before, after in zip(base, runs, strict=True)
     ]
-    saved = sorted(before - after for before, after in pairs_of_cost)
+    saved_by_run = sorted(before - after for before, after in pairs_of_cost)
     costs = sorted(after for _, after in pairs_of_cost)
     error = MODEL_ERROR * statistics.median(costs)
+    saved_lower, saved, saved_upper = _range(saved_by_run, error)
+    cost_lower, cost, cost_upper = _range(costs, error)
     middle = sorted(runs, key=lambda run: run.cost.standstill_seconds)[len(runs) // 2]
     option = Option(
         settings=asked,
-        saved_seconds=round(statistics.median(saved), 3),
-        saved_lower_seconds=round(_quantile(saved, 0.05) - error, 3),
-        saved_upper_seconds=round(_quantile(saved, 0.95) + error, 3),
-        cost_seconds=round(statistics.median(costs), 3),
-        cost_lower_seconds=round(max(0.0, _quantile(costs, 0.05) - error), 3),
-        cost_upper_seconds=round(_quantile(costs, 0.95) + error, 3),
+        saved_seconds=round(saved, 3),
+        saved_lower_seconds=round(saved_lower, 3),
+        saved_upper_seconds=round(saved_upper, 3),
+        cost_seconds=round(cost, 3),
+        cost_lower_seconds=round(max(0.0, cost_lower), 3),
+        cost_upper_seconds=round(cost_upper, 3),
         rebalances=round(statistics.median(len(run.rebalances) for run in runs)),
         cost=middle.cost,
         properties=properties(asked, situation.slots, is_connect=situation.script.protocol_type == "connect"),
@@ -210,8 +214,11 @@ def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, 
     ), middle
 
 
-def _quantile(ordered: Sequence[float], share: float) -> float:
-    return ordered[round(share * (len(ordered) - 1))]
+def _range(ordered: Sequence[float], error: float) -> tuple[float, float, float]:
+    """(lower, median, upper) of runs and of the model's error."""
+    middle, last = statistics.median(ordered), len(ordered) - 1
+    below, above = middle - ordered[round(0.05 * last)], ordered[round(0.95 * last)] - middle
+    return middle - hypot(below, error), middle, middle + hypot(above, error)
 
 
 def _why(runs: Sequence[ReplayRun], option: Option) -> str:

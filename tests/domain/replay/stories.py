@@ -12,7 +12,9 @@ from rebalance_audit.domain.replay.replay import replay
 from rebalance_audit.domain.replay.settings import GroupSettings
 from rebalance_audit.domain.replay.timing import Timing
 
-AT_ONCE = Timing(react_ms=(0,), revoke_ms=(0,), sync_ms=(0,), deliver_ms=(0,), drift_ms=(0,), leave_ms=(0,))
+AT_ONCE = Timing(
+    react_ms=(0,), revoke_ms=(0,), sync_ms=(0,), deliver_ms=(0,), drift_ms=(0,), leave_ms=(0,), expire_ms=(0,)
+)  # fmt: skip
 
 
 def a_life(name: str, started_ms: int | None, ended_ms: int | None = None, end: End | None = None, **more: Any) -> Life:

@@ -140,6 +140,27 @@ def test_a_heartbeat_that_was_due_in_a_join_follows_it_at_once() -> None:
     assert run.cost.standstill_seconds == pytest.approx(2 * (38 - 20.5) + 2 * (38 - 27))
 
 
+@pytest.mark.parametrize(("library", "apart_s"), [("librdkafka", 1), ("java", 0)])
+def test_librdkafka_counts_heartbeats_on_over_a_join_that_took_long(library: str, apart_s: int) -> None:
+    """a hears of b's successor at 27 s, lets go, and both wait until b's session ends at 28.3 s. Java's heartbeats
+    begin anew there: both hear of c at 40.3 s. librdkafka's a sent its last one at 27 s. The next is due at 30 s, and
+    goes out when its thread wakes, 2 s after the join. The third after that comes at 39.3 s: its two partitions wait a
+    second for b."""
+    lives = [a_life("a", 0), a_life("b", 10_000, 18_500, End.CRASHED), a_life("b", 25_000), a_life("c", 38_900)]
+    run = replayed(a_script(*(replace(life, libraries=(library,)) for life in lives)), session_timeout_ms=10_300)
+    assert run.cost.standstill_seconds == pytest.approx(2 * (28.3 - 18.5) + 2 * (28.3 - 27) + 2 * apart_s)
+
+
+def test_letting_go_is_drawn_once_for_a_join_phase() -> None:
+    """a lets go of six partitions for b, and both of three each for c, in 10 or in 100 ms. Both times it takes 100 ms
+    in a quarter of the runs; if a and b drew apart, the slower of them would make it three eighths."""
+    script = a_script(a_life("a", 0), a_life("b", 1_000), a_life("c", 10_000), partitions=6)
+    timing = replace(AT_ONCE, revoke_ms=(10, 100))
+    costs = [replay(script, GroupSettings(), timing, Random(seed)).cost.between_owners_seconds for seed in range(400)]
+    assert {round(cost, 3) for cost in costs} == {0.12, 0.66, 1.2}
+    assert sum(cost > 1 for cost in costs) / len(costs) == pytest.approx(0.25, abs=0.05)
+
+
 def test_libraries_give_up_and_take_at_their_own_pace() -> None:
     def cost(library: str) -> float:
         lives = [replace(life, libraries=(library,)) for life in RESTART.lives]

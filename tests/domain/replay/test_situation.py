@@ -21,12 +21,15 @@ EAGER = GOLDEN / "4.3.0" / "eager_join_leave_kill"
 
 
 @pytest.mark.parametrize(
-    ("library", "mode", "late_ms"), [("librdkafka", "eager", 42), ("java", "eager", 48), ("java", "cooperative", 50)]
+    ("library", "mode", "drift_ms", "late_ms"),
+    [("librdkafka", "eager", 1, 49), ("java", "eager", 6, 50), ("java", "cooperative", 8, 50)],
 )
-def test_what_an_eager_member_needs_to_let_go_is_no_part_of_its_lateness(library: str, mode: str, late_ms: int) -> None:
-    """Each join phase ends 3.008 s after the one before, the last one 3.058 s. Heartbeats are 8 ms late, so the last
-    member to join was 50 ms later. librdkafka joins 8 ms after its revoked callback, Java 2 ms; cooperative ones revoke
-    later."""
+def test_what_an_eager_member_needs_to_let_go_is_no_part_of_its_lateness(
+    library: str, mode: str, drift_ms: int, late_ms: int
+) -> None:
+    """Each join phase ends 3.008 s after the one before, the last one 3.058 s. librdkafka joins 8 ms after its revoked
+    callback, Java 2 ms; cooperative ones revoke later. The rest is their heartbeats', 1 ms at least, and the last
+    member to join was 50 ms later."""
     measured = [measure(r) for r in reconstruct(gathered(EAGER).groups[0]).rebalances]
     row = next(r for r in measured if any(m.change == "stayed" for m in r.members))
     members = tuple(replace(m, change="stayed", client_libraries=(library,)) for m in row.members)
@@ -37,8 +40,14 @@ def test_what_an_eager_member_needs_to_let_go_is_no_part_of_its_lateness(library
         for at_ms in joined_ms
     ]  # fmt: skip
     timing = timing_of(rows)
-    assert timing.drift_ms == (8,)
+    assert timing.drift_ms == (drift_ms,)
     assert max(timing.react_ms) == late_ms
+
+
+def test_kafka_go_needs_long_to_let_go_and_has_heartbeats_of_three_seconds_still() -> None:
+    """277 ms from its revoked callback to its request to join: about a tenth of the interval after its heartbeat."""
+    (group,) = gathered(GOLDEN / "4.3.0" / "kafka_go_join_leave_kill").groups
+    assert timing_of([measure(r) for r in reconstruct(group).rebalances]).heartbeat_ms == 3_000
 
 
 @pytest.mark.parametrize(
@@ -72,7 +81,7 @@ def test_cold_starts_show_the_initial_delay(
     assert (timing.initial_delay_ms, timing.delays_again) == (delay_ms, again)
 
 
-@pytest.mark.parametrize(("library", "least_ms", "most_ms"), [("java", 400, 700), ("librdkafka", 100, 200)])
+@pytest.mark.parametrize(("library", "least_ms", "most_ms"), [("java", 600, 1_000), ("librdkafka", 180, 300)])
 def test_a_java_process_might_have_started_much_earlier_or_later(library: str, least_ms: int, most_ms: int) -> None:
     lives = [replace(life, libraries=(library,)) for life in (a_life("a", 0), a_life("b", 10_000))]
     settings = GroupSettings()
