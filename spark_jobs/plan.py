@@ -17,6 +17,7 @@ class Stage:
     reads: tuple[str, ...]
     """Tables whose new rows are its work: without any, it has nothing to do."""
     writes: tuple[str, ...]
+    """In this order. The last one has every batch that is done; the others, those that changed them."""
     looks_up: tuple[str, ...] = ()
     """Tables that it reads as well, as they stand when it runs."""
     law: str
@@ -121,3 +122,5 @@ PUBLISH = Stage(
 
 STAGES = (BRONZE, DECODE, RECONSTRUCT, MEASURE, REASSIGN, DETECT, PUBLISH)
 BY_NAME = {stage.name: stage for stage in STAGES}
+UNLESS_UNCHANGED = frozenset(table for stage in STAGES if stage.reads for table in stage.writes[:-1])
+"""Outputs that are committed only if a batch changes them."""

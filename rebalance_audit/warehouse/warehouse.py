@@ -21,6 +21,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -32,10 +33,10 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of, whole
 from rebalance_audit.warehouse.evidence_log import COMMIT_ID, SAME_ROWS, Act, actions_in, add_news, read_head
 from rebalance_audit.warehouse.file_sizes import in_order, most_rows, soon_replaced
-from rebalance_audit.warehouse.kept_columns import linked, put_rows
+from rebalance_audit.warehouse.kept_columns import linked, put_rows, row_group
 from rebalance_audit.warehouse.lease import Lease, lease
 from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.replacing import differing
@@ -51,6 +52,8 @@ Transactions = tuple[str, int] | Mapping[str, int] | None
 
 _APPEND_TRIES = 50
 """Chosen: more processes than add to one table within a second."""
+_FEW_FILES, _FEW_ROWS = 32, 5_000
+"""Read by Arrow, in a fraction of the millisecond that a question takes."""
 _OF_A_PUBLICATION = [
     name
     for name in tables.BY_NAME
@@ -278,7 +281,7 @@ class Warehouse:
         # Rows that a later commit or a compaction joined with others are in another file by now.
         files = fresh if known.issuperset(fresh) else current
         sources = [[f"{self._uri(name)}/{c.keys_file}"] if c.keys_file else list(c.added) for c in changes]
-        found = [self._rows(name, source, schema) for source in sources if source]
+        found = [self._few_rows(name, source, schema) for source in sources if source]
         keys = pa.concat_tables([schema.empty_table(), *found]).group_by(list(columns)).aggregate([]).cast(schema)
         return RowChanges(keys, files)
 
@@ -314,14 +317,18 @@ class Warehouse:
         else:
             groups = [[f"{self._uri(name)}/{c.keys_file}"] for c in changes if c.keys_file]
             groups += [list(c.added) for c in changes if not c.keys_file and c.added]
-        found = [self._rows(name, files, schema, where) for files in groups if files]
+        read = self._few_rows if where is None else partial(self._rows, where=where)
+        found = [read(name, files, schema) for files in groups if files]
         return pa.concat_tables([schema.empty_table(), *found]).group_by(list(columns)).aggregate([]).cast(schema)
 
     # ---- writing ---------------------------------------------------------------------------------------------
 
-    def append(self, name: str, data: pa.Table, transaction: Transactions = None) -> bool:
-        """Add rows in one commit. False if this transaction was committed before (or there is nothing to say)."""
-        return self._write(name, data, transaction)
+    def append(
+        self, name: str, data: pa.Table, transaction: Transactions = None, *, only_if_changed: bool = False
+    ) -> bool:
+        """Add rows in one commit. False if this transaction was committed before (or there is nothing to say).
+        `only_if_changed`: without rows the transaction is nothing to say, unless nobody wrote to the table yet."""
+        return self._write(name, data, transaction, only_if_changed=only_if_changed)
 
     def replace(
         self,
@@ -331,6 +338,7 @@ class Warehouse:
         transaction: Transactions = None,
         *,
         since: str | None = None,
+        only_if_changed: bool = False,
     ) -> bool:
         """Delete every row that agrees with a row of `keys` in its columns, and add `data`, in one commit.
 
@@ -339,7 +347,8 @@ class Warehouse:
         Rows that are there already stay where they are, so that a commit costs what it changes; keys under which
         nothing changed are not named in it.
         `data` may be Parquet files that are already written; they are linked into the table.
-        `keys` None replaces the whole table. Null agrees with null. False: this transaction was committed before.
+        `keys` None replaces the whole table. Null agrees with null. `only_if_changed`: as in `append`. False: this
+        transaction was committed before, or nothing is to be said.
         """
         _known(name)
         if self._is_committed(name, transaction):
@@ -363,22 +372,30 @@ class Warehouse:
                 metadata["keptFiles"] = json.dumps(found.kept)
             now_ms = int(time.time() * 1000)
             removes = [RemoveAction(path, True, now_ms, sizes[path], {}) for path in touched]
+        is_changed = bool(adds or removes) or any(isinstance(rows, str) or rows.num_rows for rows in fresh)
+        if only_if_changed and table is not None and not is_changed:
+            return False
         if keys is not None and keys.num_rows:
             keys_file = f"_keys/{uuid.uuid4().hex}.parquet"
-            self._put_parquet(name, keys_file, keys)
+            self._files.make_folder_of(f"{_folder(name)}/{keys_file}")
+            put_rows(name, f"{self._uri(name)}/{keys_file}", keys)  # kept, since the next stage asks what changed
             metadata["replacedKeys"] = keys_file
         for rows in fresh:
             if isinstance(rows, str):
                 adds.append(self._taken_in(name, rows))
             else:
                 adds += self._put_rows(name, rows)
-        return self._write(name, None, transaction, adds, removes, metadata)
+        return self._write(name, None, transaction, adds, removes, metadata, only_if_changed=only_if_changed)
 
-    def adopt(self, name: str, files: Sequence[str], transaction: Transactions = None) -> bool:
-        """Commit Parquet files that are already written, as they are. Those outside the table are linked into it."""
+    def adopt(
+        self, name: str, files: Sequence[str], transaction: Transactions = None, *, only_if_changed: bool = False
+    ) -> bool:
+        """Commit Parquet files that are already written, as they are. Those outside the table are linked into it.
+        `only_if_changed`: as in `append`."""
         if self._is_committed(name, transaction):
             return False
-        return self._write(name, None, transaction, [self._taken_in(name, file) for file in files])
+        adds = [self._taken_in(name, file) for file in files]
+        return self._write(name, None, transaction, adds, only_if_changed=only_if_changed)
 
     def compact(self, name: str, keep_hours: int = 168) -> None:
         """Makes fewer, larger files, and deletes files that no version of the last `keep_hours` needs. Readers see the
@@ -821,13 +838,15 @@ class Warehouse:
         adds: Sequence[AddAction] = (),
         removes: Sequence[RemoveAction] = (),
         metadata: Mapping[str, Any] | None = None,
+        *,
+        only_if_changed: bool = False,
     ) -> bool:
         if self._is_committed(name, transaction):
             return False
         actions: list[AddAction | RemoveAction] = [*removes, *adds]
         if data is not None and data.num_rows:
             actions += self._put_rows(name, data)
-        if not actions and not _as_mapping(transaction):
+        if not actions and (not _as_mapping(transaction) or (only_if_changed and self.exists(name))):
             return False
         if not self.exists(name):
             DeltaTable.create(
@@ -947,6 +966,15 @@ class Warehouse:
             self._files.take(file, f"{_folder(name)}/{inside}")
             linked(file, self._file_uri(name, inside))
         return self._add_action(name, inside)
+
+    def _few_rows(self, name: str, files: Sequence[str], schema: pa.Schema) -> pa.Table:
+        """These columns of all rows of the files; without a question to DuckDB where they are few."""
+        if len(files) > _FEW_FILES or sum(footer(file).num_rows for file in files) > _FEW_ROWS:
+            return self._rows(name, files, schema)
+        groups = [(file, number) for file in files for number in range(footer(file).num_row_groups)]
+        return pa.concat_tables(
+            [schema.empty_table(), *(whole(row_group(*group, schema.names), schema) for group in groups)]
+        )
 
     def _rows(
         self, name: str, files: Sequence[str], schema: pa.Schema, where: str | None = None, params: Sequence[Any] = ()

@@ -20,7 +20,7 @@ from rebalance_audit.warehouse.row_groups import footer
 from rebalance_audit.warehouse.storage import located
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import SPARK_FROM_BYTES, Engine, LocalEngine
-from spark_jobs.plan import Stage
+from spark_jobs.plan import UNLESS_UNCHANGED, Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,7 +101,8 @@ class Run:
         """Checks rows, in memory or staged, and replaces all rows with these keys by them; `since` as in
         `Warehouse.replace`."""
         self._check(table, rows, batch_id)
-        self.warehouse.replace(table, rows, keys, transaction, since=since)
+        is_optional = table in UNLESS_UNCHANGED
+        self.warehouse.replace(table, rows, keys, transaction, since=since, only_if_changed=is_optional)
         self._committed(table, rows)
 
     def add(
@@ -115,10 +116,8 @@ class Run:
         """Checks rows, in memory or staged, and adds them. `point`: the commit's name, if the table's name is not
         enough."""
         self._check(table, rows, batch_id)
-        if isinstance(rows, pa.Table):
-            self.warehouse.append(table, rows, transaction)
-        else:
-            self.warehouse.adopt(table, rows, transaction)
+        put = self.warehouse.append if isinstance(rows, pa.Table) else self.warehouse.adopt
+        put(table, rows, transaction, only_if_changed=table in UNLESS_UNCHANGED)
         self._committed(table, rows, point)
 
     def _check(self, table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None:
@@ -174,13 +173,14 @@ class Batch:
 def next_batch(warehouse: Warehouse, stage: str, inputs: Sequence[str], outputs: Sequence[str]) -> Batch | None:
     """The news for a stage; None if nothing is new.
 
-    If a crash fell between the commits of a batch, that batch again: the outputs that have it skip it.
+    If a crash fell between the commits of a batch, that batch again: the outputs that have it skip it. The last output
+    has every batch that is done; the others may lack those that changed nothing in them.
     """
     done = [
         {name: _version(warehouse.transaction_version(output, f"{stage}:{name}")) for name in inputs}
         for output in outputs
     ]
-    since = {name: min(d[name] for d in done) for name in inputs}
+    since = done[-1]
     furthest = {name: max(d[name] for d in done) for name in inputs}
     if furthest != since:
         return Batch(stage=stage, since=since, until=furthest)
