@@ -35,7 +35,7 @@ from spark_jobs.task_files import (
 )
 
 GROUP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
-_LISTED_AT_MOST = 500
+LISTED_AT_MOST = 500
 """For at most this many groups, row groups that hold none of them are skipped."""
 
 _ROWS_AT_ONCE = 2_000
@@ -279,9 +279,9 @@ def of_keys(
     column = keys.schema.names[-1]
     listed = set(keys[column].to_pylist()) - {None}
     same = ", ".join(keys.schema.names)
-    if schema is None or len(listed) > _LISTED_AT_MOST:
+    if schema is None or len(listed) > LISTED_AT_MOST:
         few = f" WHERE {column} IN ({', '.join(map(literal, sorted(listed)))})"
-        whole = f"(FROM {relation(files)}{few if 0 < len(listed) <= _LISTED_AT_MOST else ''})"
+        whole = f"(FROM {relation(files)}{few if 0 < len(listed) <= LISTED_AT_MOST else ''})"
         return f"(SELECT * FROM {whole} SEMI JOIN {name} USING ({same}))"
     rows = [chosen.rows for chosen in chosen_rows(files, schema, {column: listed}, least)]
     db.register(f"{name}_rows", pa.concat_tables([schema.empty_table(), *rows]))

@@ -196,21 +196,21 @@ def _placed(
     return pa.concat_tables([placed.empty_table(), *parts])
 
 
-def _few(keys: pa.Table) -> dict[str, list[str]]:
+def _few(keys: pa.Table) -> dict[str, list[str | None]]:
     """The columns of the keys that have few enough values to choose files by them."""
     few = {}
     for field in keys.schema:
         if pa.types.is_string(field.type) and field.name != "cluster_id":
             values = keys[field.name].unique()
-            if 0 < len(values) <= _ASKED_AT_MOST and not values.null_count:
+            if 0 < len(values) <= _ASKED_AT_MOST:
                 few[field.name] = values.to_pylist()
     return few
 
 
-def _least(keys: pa.Table, since: str | None, few: Mapping[str, list[str]]) -> Least | None:
-    if since is None:
-        return None
+def _least(keys: pa.Table, since: str | None, few: Mapping[str, list[str | None]]) -> Least | None:
     of = next(iter(few))
+    if since is None or None in few[of]:
+        return None
     by_value: dict[str, Any] = {}
     for value, least in zip(keys[of].to_pylist(), keys[since].to_pylist(), strict=True):
         before = by_value.setdefault(value, least)

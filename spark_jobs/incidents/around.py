@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
@@ -19,10 +20,19 @@ from rebalance_audit.domain.incidents.troubles import SAME_MOMENT_MS
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
+from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.group_rows import files_since, in_places, of_keys, places_table, rows_of_groups
+from spark_jobs.group_rows import (
+    INSTANTS,
+    LISTED_AT_MOST,
+    files_since,
+    in_places,
+    of_keys,
+    places_table,
+    rows_of_groups,
+)
 from spark_jobs.incidents.rows import AT, FINDING, FINDINGS, NARROWED, READ, REBALANCES
 from spark_jobs.structs import things_in
 
@@ -46,17 +56,31 @@ _KNOWN = [
 ]  # fmt: skip
 
 
-@functools.lru_cache(maxsize=4_096)
-def _departures(file: str) -> pa.Table:
-    """The places that members went from, in the rebalances of a file: a row for each place and rebalance, and a row
-    without a place for a rebalance that does not show it. They are kept, since a file never changes and each cycle
-    needs the last hours."""
-    with cursor() as db:
-        return db.execute(
-            f"SELECT cluster_id, group_id, coalesce(started_at_ms, started_lower_ms, {AT}) from_ms, {AT} to_ms, "
-            f"unnest(CASE WHEN {_WITHOUT_PLACE} THEN [NULL] ELSE list_filter(list_distinct({_NAMES}), "
-            f"lambda n: n IS NOT NULL) END)::VARCHAR place FROM {relation([file])}"
-        ).to_arrow_table()
+_DEPARTURES: OrderedDict[str, pa.Table] = OrderedDict()
+"""By file. A file never changes, and each cycle asks about the last hours."""
+_FILES_AT_MOST, _FILES_AT_ONCE = 4_096, 64
+
+
+def _departures(files: Sequence[str]) -> pa.Table:
+    """From where members went in the rebalances of these files: a row for each place and rebalance, of a rebalance that
+    does not say it one without a place."""
+    new = [file for file in files if file not in _DEPARTURES]
+    for at in range(0, len(new), _FILES_AT_ONCE):
+        asked = new[at : at + _FILES_AT_ONCE]
+        with cursor() as db:
+            found = db.execute(
+                f"SELECT filename, cluster_id, group_id, coalesce(started_at_ms, started_lower_ms, {AT}) from_ms, "
+                f"{AT} to_ms, unnest(CASE WHEN {_WITHOUT_PLACE} THEN [NULL] ELSE list_filter(list_distinct({_NAMES}), "
+                f"lambda n: n IS NOT NULL) END)::VARCHAR place FROM {relation(asked, with_name=True)}"
+            ).to_arrow_table()
+        for file in asked:
+            _DEPARTURES[file] = found.filter(pc.equal(found["filename"], file)).drop_columns("filename")
+    for file in files:
+        _DEPARTURES.move_to_end(file)
+    departures = pa.concat_tables([_DEPARTURES[file] for file in files])
+    while len(_DEPARTURES) > _FILES_AT_MOST:
+        _DEPARTURES.popitem(last=False)
+    return departures
 
 
 def _with_any(lists: pa.ChunkedArray, values: Collection[str]) -> npt.NDArray[np.bool_]:
@@ -109,18 +133,41 @@ class StoredCluster:
         found: dict[str, list[Rebalance]] = {}
         if not files or not groups:
             return found
-        schema = self._warehouse.schema(REBALANCES)
+        rows = self._of_few(files, groups, from_ms) if len(groups) <= LISTED_AT_MOST else None
         with cursor() as db:
-            source = of_keys(db, files, self._keys(groups), pa.schema([schema.field(name) for name in READ]))
-            # All rebalances from a group's first one in the range on, whatever the dates of the later ones.
-            rows = db.execute(
-                f"SELECT {NARROWED} FROM {source} JOIN (SELECT group_id, min(place) AS first_place FROM {source} "
-                f"WHERE {AT} >= {from_ms} GROUP BY group_id) USING (group_id) WHERE place >= first_place"
-            ).to_arrow_table()
+            if rows is None:
+                # All rebalances from a group's first one in the range on, whatever the dates of the later ones.
+                source = of_keys(db, files, self._keys(groups), self._read)
+                rows = db.execute(
+                    f"SELECT {NARROWED} FROM {source} JOIN (SELECT group_id, min(place) AS first_place FROM {source} "
+                    f"WHERE {AT} >= {from_ms} GROUP BY group_id) USING (group_id) WHERE place >= first_place"
+                ).to_arrow_table()
+            else:
+                db.register("whole", rows)
+                rows = db.execute(f"SELECT {NARROWED} FROM whole").to_arrow_table()
         things = things_in(Rebalance, rows)
         for at in in_places(rows):
             found.setdefault(things[at].group_id, []).append(things[at])
         return found
+
+    @property
+    def _read(self) -> pa.Schema:
+        schema = self._warehouse.schema(REBALANCES)
+        return pa.schema([schema.field(name) for name in READ])
+
+    def _of_few(self, files: Sequence[str], groups: Collection[str], from_ms: int) -> pa.Table:
+        """READ of the same rebalances, if groups are few."""
+        parts = [chosen.rows for chosen in chosen_rows(files, self._read, {"group_id": groups})]
+        rows = pa.concat_tables([self._read.empty_table(), *parts])
+        rows = rows.filter(pc.equal(rows["cluster_id"], self._cluster_id))
+        group_ids, places = rows["group_id"].to_pylist(), rows["place"].to_pylist()
+        instants = pc.coalesce(*(rows[name] for name in INSTANTS)).to_pylist()
+        first: dict[str, int] = {}
+        for group_id, place, at_ms in zip(group_ids, places, instants, strict=True):
+            if at_ms is not None and at_ms >= from_ms:
+                first[group_id] = min(first.get(group_id, place), place)
+        follows = [place >= first.get(group, place + 1) for group, place in zip(group_ids, places, strict=True)]
+        return rows.filter(pa.array(follows, pa.bool_()))
 
     def _findings(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[tuple[str | None, Finding]]:
         version = self._versions[FINDINGS]
@@ -179,10 +226,10 @@ class StoredCluster:
             return set()
         from_ms = min(first_ms for first_ms, _ in places.values()) - SAME_MOMENT_MS
         until_ms = max(last_ms for _, last_ms in places.values()) + SAME_MOMENT_MS + LONGEST_SESSION_MS
-        parts = [_departures(file) for file in self._files_since(from_ms)]
-        if not parts:
+        files = self._files_since(from_ms)
+        if not files:
             return set()
-        known = pa.concat_tables(parts)
+        known = _departures(files)
         is_there = pc.or_kleene(pc.is_null(known["place"]), pc.is_in(known["place"], pa.array(sorted(places))))
         is_then = pc.and_(pc.greater_equal(known["to_ms"], from_ms), pc.less_equal(known["from_ms"], until_ms))
         found = known.filter(pc.and_(pc.and_(is_there, is_then), pc.equal(known["cluster_id"], self._cluster_id)))
