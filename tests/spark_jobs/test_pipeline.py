@@ -107,6 +107,27 @@ def test_a_batch_reaches_from_what_was_consumed_to_what_is_there(tmp_path: Path)
     assert next_batch(warehouse, "s", INPUTS, OUTPUTS) is None
 
 
+def test_the_last_output_says_what_is_done_and_others_may_lack_what_changed_nothing(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    nothing = rows_to_table(OUTPUTS[0], [])
+    for number in (1, 2):
+        write(warehouse, "silver.rebalance")
+        batch = next_batch(warehouse, "s", INPUTS, OUTPUTS)
+        assert batch is not None
+        assert batch.until["silver.rebalance"] == number
+        # The first time, so that the table is there.
+        assert warehouse.append(OUTPUTS[0], nothing, batch.transaction, only_if_changed=True) == (number == 1)
+        assert next_batch(warehouse, "s", INPUTS, OUTPUTS) == batch
+        write(warehouse, OUTPUTS[1], batch.transaction)
+        assert next_batch(warehouse, "s", INPUTS, OUTPUTS) is None
+    write(warehouse, "silver.rebalance")
+    later = next_batch(warehouse, "s", INPUTS, OUTPUTS)
+    assert later is not None
+    assert later.since["silver.rebalance"] == 2
+    write(warehouse, OUTPUTS[0], later.transaction)  # and then the power went
+    assert next_batch(warehouse, "s", INPUTS, OUTPUTS) == later
+
+
 def test_an_interrupted_batch_is_finished_before_anything_newer(tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
     write(warehouse, "silver.rebalance")

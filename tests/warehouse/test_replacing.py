@@ -75,6 +75,15 @@ def test_nothing_that_changes_is_a_commit_that_only_consumes(warehouse: Warehous
     assert warehouse.changed_keys(FINDING, ["group_id"], version).num_rows == 0
 
 
+def test_where_nothing_changes_a_commit_can_be_left_out(warehouse: Warehouse) -> None:
+    files, version = warehouse.files(FINDING), warehouse.version(FINDING)
+    assert not warehouse.replace(FINDING, findings(a="1"), keys("a"), ("t", 1), only_if_changed=True)
+    assert (warehouse.files(FINDING), warehouse.version(FINDING)) == (files, version)
+    assert warehouse.transaction_version(FINDING, "t") is None
+    assert warehouse.replace(FINDING, findings(a="2"), keys("a"), ("t", 1), only_if_changed=True)
+    assert titles(warehouse)["a"] == "2"
+
+
 def test_rows_that_are_gone_and_rows_that_came_are_both_named(warehouse: Warehouse) -> None:
     version = warehouse.version(FINDING)
     warehouse.replace(FINDING, findings(e="1"), keys("a", "d", "e"), ("t", 1))
