@@ -317,7 +317,7 @@ class Warehouse:
         else:
             groups = [[f"{self._uri(name)}/{c.keys_file}"] for c in changes if c.keys_file]
             groups += [list(c.added) for c in changes if not c.keys_file and c.added]
-        read = self._few_rows if where is None else partial(self._rows, where=where)
+        read = self._few_rows if where is None else partial(self._rows, where=where, distinct=True)
         found = [read(name, files, schema) for files in groups if files]
         return pa.concat_tables([schema.empty_table(), *found]).group_by(list(columns)).aggregate([]).cast(schema)
 
@@ -541,10 +541,12 @@ class Warehouse:
             return schema.empty_table()
         return self._rows(name, files, schema, where, params)
 
-    def read_files(self, name: str, files: Sequence[str], columns: Sequence[str], where: str) -> pa.Table:
-        """Like `read`, from some of the table's files."""
+    def read_files(
+        self, name: str, files: Sequence[str], columns: Sequence[str], where: str, *, distinct: bool = False
+    ) -> pa.Table:
+        """Like `read`, from some of the table's files. `distinct`: rows that are alike come once."""
         schema = pa.schema([self.schema(name).field(c) for c in columns])
-        return self._rows(name, files, schema, where) if files else schema.empty_table()
+        return self._rows(name, files, schema, where, distinct=distinct) if files else schema.empty_table()
 
     def file_schema(self, file: str) -> pa.Schema:
         """The schema of one of `files`, from its footer. Raises OSError and ArrowException."""
@@ -968,18 +970,26 @@ class Warehouse:
         return self._add_action(name, inside)
 
     def _few_rows(self, name: str, files: Sequence[str], schema: pa.Schema) -> pa.Table:
-        """These columns of all rows of the files; without a question to DuckDB where they are few."""
+        """These columns of all rows of the files; without a question to DuckDB where they are few. Where they are many,
+        rows that are alike come once."""
         if len(files) > _FEW_FILES or sum(footer(file).num_rows for file in files) > _FEW_ROWS:
-            return self._rows(name, files, schema)
+            return self._rows(name, files, schema, distinct=True)
         groups = [(file, number) for file in files for number in range(footer(file).num_row_groups)]
         return pa.concat_tables(
             [schema.empty_table(), *(whole(row_group(*group, schema.names), schema) for group in groups)]
         )
 
     def _rows(
-        self, name: str, files: Sequence[str], schema: pa.Schema, where: str | None = None, params: Sequence[Any] = ()
+        self,
+        name: str,
+        files: Sequence[str],
+        schema: pa.Schema,
+        where: str | None = None,
+        params: Sequence[Any] = (),
+        *,
+        distinct: bool = False,
     ) -> pa.Table:
-        listed = ", ".join(f'"{c}"' for c in schema.names)
+        listed = ("DISTINCT " if distinct else "") + ", ".join(f'"{c}"' for c in schema.names)
         condition = f" WHERE {where}" if where else ""
         with cursor() as db:
             try:

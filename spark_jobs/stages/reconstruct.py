@@ -108,9 +108,10 @@ def _topic_names(context: Run, batch: Batch) -> Names:
     name topics by id alone."""
     table = "silver.commit_mark"
     files = files_with_values(context.warehouse.files(table, batch.until[table]), "topic_id")
-    marks = context.warehouse.read_files(table, files, ["cluster_id", "topic_id", "topic"], "topic_id IS NOT NULL")
+    columns, where = ["cluster_id", "topic_id", "topic"], "topic_id IS NOT NULL"
+    marks = context.warehouse.read_files(table, files, columns, where, distinct=True)
     found: Names = {}
-    for row in marks.group_by(marks.schema.names).aggregate([]).to_pylist():
+    for row in marks.to_pylist():
         found.setdefault(row["cluster_id"], []).append([row["topic_id"], row["topic"]])
     for cluster_id, topic_id, topic in logged_topic_names(context.warehouse):
         if [topic_id, topic] not in found.setdefault(cluster_id, []):
