@@ -61,7 +61,7 @@ def test_each_group_that_stood_still_gets_its_options_the_best_first(tmp_path: P
 
 
 def test_a_group_that_cannot_be_replayed_says_why_and_has_no_numbers(tmp_path: Path) -> None:
-    warehouse = filled(tmp_path / "w", histories("superseded_generation"))
+    warehouse = filled(tmp_path / "w", histories("kip848_slow_revocation"))
     weighed(warehouse)
     (row,) = warehouse.query("SELECT * FROM gold.whatif").to_pylist()
     assert row["settings"] == []
