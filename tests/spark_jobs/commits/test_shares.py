@@ -38,10 +38,10 @@ def joined_in(folder: Path, rows: list[dict[str, Any]]) -> list[list[tuple[Any, 
         files.append(str(folder / f"{at}.parquet"))
         pq.write_table(pa.Table.from_pylist(rows[at::2], PARTIAL_MARK), files[-1])
     engine, none = LocalEngine(), joining.GROUP_PLACE.empty_table()
-    sources = shares.Sources(partial=files, known=[], events=[])
+    sources = shares.MarkFiles(partial=files, known=[], events=[])
     work = shares.shares_of(sources)
     floor = pa.schema([*list(joining.GROUP_PLACE)[:1], *list(joining.GROUP_PLACE)[2:], ("floor", pa.int64())])
-    asked = shares.Asked(again=none, rebuilt=PARTIAL_MARK.empty_table(), floor=floor.empty_table())
+    asked = shares.DriverTables(again=none, rebuilt=PARTIAL_MARK.empty_table(), floor=floor.empty_table())
     looked = engine.spread(work, shares.looking(str(folder), sources, engine.share(none)), WRITTEN)
     assert shares.rows_in(looked, "again").num_rows == 0
     held = []
