@@ -369,44 +369,6 @@ def quiet_partitions(driver: Driver) -> None:
     come("2")
 
 
-@scenario(since="4.0.0", broker_properties=KIP848_BROKER)
-def unsubscribed(driver: Driver) -> None:
-    """Java and librdkafka groups of two, classic and KIP-848: the second member unsubscribes, and subscribes again 9 s
-    later, the same process all the time. Then it is killed."""
-    groups = {"jc": "java", "rc": "librdkafka", "jk": "java", "rk": "librdkafka"}
-    driver.topics(orders=4)
-    driver.produce(per_second=TICKS_PER_S)
-    first = 2 if version_key(driver.cluster.version) >= (4, 3) else 1
-    for short in groups:
-        facts: dict[str, Any] = {"group_type": "classic", "mode": "eager", "assignor": "range"}
-        if short.endswith("k"):
-            facts = {"group_type": "consumer", "mode": "server", "assignor": "uniform", "first_number": first}
-        driver.group(f"{short}-app", **facts)
-    names = [f"{short}-app" for short in groups]
-    for number in "12":
-        for short, library in groups.items():
-            settings = kip848_settings() if short.endswith("k") else None
-            driver.join(f"{short}{number}", f"{short}-app", ["orders"], library=library, settings=settings)
-            driver.expect(f"{short}-app", Cause.MEMBER_JOINED, [f"{short}{number}"])
-        _settle(driver, names)
-    driver.rest(6)
-    for short in groups:
-        driver.tell(f"{short}2", "unsubscribe")
-        driver.expect(f"{short}-app", Cause.MEMBER_LEFT, [f"{short}2"], members=[f"{short}1"])
-    driver.rest(9)
-    for short in groups:
-        driver.subscribe(f"{short}2", ["orders"])
-        driver.expect(f"{short}-app", Cause.MEMBER_JOINED, [f"{short}2"])
-    driver.rest(6)
-    _settle(driver, names)
-    for short in groups:
-        driver.kill(f"{short}2")
-        driver.expect(f"{short}-app", Cause.MEMBER_SESSION_EXPIRED, [f"{short}2"])
-    driver.rest(12)
-    _settle(driver, names)
-    driver.rest(6)
-
-
 @scenario(since="2.7.2", broker_properties={"group.initial.rebalance.delay.ms": 3000})
 def all_at_once(driver: Driver) -> None:
     """Groups of Java, librdkafka, sarama and kafkajs on a broker that waits 3 s for the first members: three come at
