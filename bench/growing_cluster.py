@@ -31,6 +31,8 @@ BASE_MS = 1_795_000_000_000
 APART_MS = 60_000
 OFFSETS_PARTITIONS = 50
 COMMITS = 4
+READER = "collect-20261118T120000-00000001"
+"""A collector's name, as `ingest.landing.new_read_id` makes it."""
 LINES_OF_A_FILE = 20_000
 """Then the log is rotated."""
 WRITER = "org.apache.kafka.coordinator.group.GroupMetadataManager"
@@ -134,7 +136,7 @@ class GrowingCluster:
     def land(self, landing: Landing, rebalances: int) -> None:
         """One flush: a landing file of each kind, and what was read from where to where."""
         self._flushes += 1
-        name = f"flush-{self._flushes:06d}"
+        name = f"{READER}-{self._flushes:06d}"
         records: dict[int, list[tuple[int, int, bytes, bytes]]] = {}
         lines: list[LogText] = []
         read_from = dict(self._offsets)

@@ -1,7 +1,7 @@
 """The cost of five new rebalances beside a growing history: CPU seconds of a cycle, stage by stage.
 
     python -m bench.growth [--sizes 1000 10000 100000] [--new 5] [--cycles 3] [--engine auto|spark|local]
-        [--of-a-group 10] [--apart-ms 60000]
+        [--of-a-group 10] [--apart-ms 60000] [--at-once 10000]
 
 The warehouse grows to each size in turn (bench.growing_cluster), everything through all stages with every check on.
 Then come cycles of a few new rebalances; of these the median is printed, in CPU seconds of this process and all below.
@@ -25,8 +25,6 @@ from ingest.landing import Landing
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline, plan
 
-AT_ONCE = 10_000
-"""Rebalances of history in one landing file."""
 STAGES = [stage.name for stage in plan.STAGES]
 
 
@@ -70,6 +68,7 @@ def main() -> None:
     arguments.add_argument("--engine", choices=("auto", "spark", "local"), default="auto")
     arguments.add_argument("--of-a-group", type=int, default=10, help="its rebalances on average, at the largest size")
     arguments.add_argument("--apart-ms", type=int, default=APART_MS, help="between two rebalances of the cluster")
+    arguments.add_argument("--at-once", type=int, default=10_000, help="rebalances of history in one landing file")
     given = arguments.parse_args()
     cluster = GrowingCluster(groups=max(max(given.sizes) // given.of_a_group, 1), apart_ms=given.apart_ms)
     print(f"{'rebalances':>12}" + "".join(f"{name:>13}" for name in STAGES) + f"{'cycle':>9}{'against first':>15}")
@@ -79,7 +78,7 @@ def main() -> None:
         colds = []
         for size in sorted(given.sizes):
             while cluster.rebalance_count < size:
-                cluster.land(landing, min(AT_ONCE, size - cluster.rebalance_count))
+                cluster.land(landing, min(given.at_once, size - cluster.rebalance_count))
             one_run(warehouse, given.engine)
             cycles = []
             for _ in range(given.cycles + 1):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from rebalance_audit.alerts.state import locked, read_state, state_of, write_state
@@ -18,8 +17,8 @@ from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 from spark_jobs.belonging import NOTES, belonging
+from spark_jobs.landed import LandedFiles
 from spark_jobs.metadata_log import OF_CONTROLLERS
-from spark_jobs.pipeline import landing_application
 from spark_jobs.plan import PUBLISH, STAGES
 
 RECORD = "gold.erasure"
@@ -42,13 +41,7 @@ def refuse_unfinished(warehouse: Warehouse) -> None:
             f"{warehouse.location} has evidence in quarantine ({', '.join(aside)}), which may hold the group; release "
             "it (`check --release`), or delete its landing files."
         )
-    unfinished = [
-        noun
-        for noun in _NOUNS
-        if None in warehouse.transaction_versions(
-            f"bronze.{noun}", [landing_application(noun, file) for file in warehouse.landed(noun)]
-        ).values()
-    ]  # fmt: skip
+    unfinished = [noun for noun in _NOUNS if LandedFiles(warehouse, noun).new]
     unfinished += [s.name for s in STAGES if s.reads and s is not PUBLISH and is_due(warehouse, s)]
     newest = {name: -1 if (v := warehouse.version(name)) is None else v for name in PUBLISH.reads}
     if has_changes(warehouse, warehouse.publication().get("consumed", {}), newest):
@@ -182,7 +175,7 @@ def _redact_incidents(warehouse: Warehouse, cluster_id: str, group_id: str) -> N
 def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None:
     """Landing files that bronze holds, files of older versions, and notes of stages."""
     for noun in _NOUNS:
-        warehouse.forget_landed(noun, partial(landing_application, noun), keep_hours=0)
+        warehouse.forget_landed(noun, LandedFiles(warehouse, noun).taken, keep_hours=0)
     for table in tables.TABLES:
         warehouse.delete_unused(table.name, keep_hours=0)
     _forget_messages(warehouse, cluster_id, group_id)

@@ -27,11 +27,6 @@ VOLUMES = "volumes"
 """The note with how much came into each table by day (`domain.publish.volumes`)."""
 
 
-def landing_application(noun: str, file: str) -> str:
-    """The transaction id by which bronze remembers that it took in a landing file."""
-    return f"landing:{noun}/{file.rpartition('/')[2]}"
-
-
 @dataclass(slots=True)
 class RunOutcome:
     """The work of a run. A stage with nothing new is absent."""

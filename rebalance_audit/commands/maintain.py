@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -43,7 +42,7 @@ def maintain(
     from rebalance_audit.domain import tables
     from rebalance_audit.warehouse.warehouse import Warehouse
     from spark_jobs import retention
-    from spark_jobs.pipeline import landing_application
+    from spark_jobs.landed import LandedFiles
 
     kept = {"bronze": keep_bronze, "silver": keep_silver, "gold": keep_gold}
     ages = {f"{layer}_ms": options.duration_ms(age) for layer, age in kept.items()}
@@ -76,7 +75,7 @@ def maintain(
             if after < before:
                 note(f"{name}: {before:,} files are {after:,} now", quiet=quiet)
         landed = sum(
-            opened.forget_landed(noun, partial(landing_application, noun), kept_hours)
+            opened.forget_landed(noun, LandedFiles(opened, noun).taken, kept_hours)
             for noun in ("record", "log_line", "source")
         )
     note(

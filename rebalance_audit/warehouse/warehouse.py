@@ -505,17 +505,12 @@ class Warehouse:
             self._forget(name)
         self._delete_older(f"{_folder(name)}/_keys", keep_hours)  # a table without rows has some, too
 
-    def forget_landed(self, noun: str, application: Callable[[str], str], keep_hours: int = 168) -> int:
-        """Delete landing files that bronze took in, as their transaction `application(file)` shows, and that are this
-        old. How many."""
-        landed = self.landed(noun)
-        done = self.transaction_versions(f"bronze.{noun}", [application(file) for file in landed])
-        return self._delete_older(
-            f"landing/{noun}", keep_hours, [f.rpartition("/")[2] for f in landed if done[application(f)] is not None]
-        )
+    def forget_landed(self, noun: str, taken: Sequence[str], keep_hours: float = 168) -> int:
+        """Delete those of these landing files, which bronze took in, that are this old. How many."""
+        return self._delete_older(f"landing/{noun}", keep_hours, {file.rpartition("/")[2] for file in taken})
 
-    def _delete_older(self, folder: str, keep_hours: int, only: Sequence[str] | None = None) -> int:
-        until_ns = time.time_ns() - keep_hours * 3_600_000_000_000
+    def _delete_older(self, folder: str, keep_hours: float, only: Collection[str] | None = None) -> int:
+        until_ns = time.time_ns() - int(keep_hours * 3_600_000_000_000)
         old = [n for n in self._files.older_than(folder, until_ns) if only is None or n in only]
         for name in old:
             self._files.delete(f"{folder}/{name}")

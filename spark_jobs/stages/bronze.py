@@ -33,8 +33,8 @@ from spark_jobs.checks import QualityError
 from spark_jobs.engine import ArrowTask
 from spark_jobs.floors import floors_of
 from spark_jobs.kept_folds import folded
-from spark_jobs.pipeline import landing_application
-from spark_jobs.quarantine import batch_of, held, hold
+from spark_jobs.landed import LandedFiles
+from spark_jobs.quarantine import hold
 from spark_jobs.stages.stage import Run
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
 
@@ -62,13 +62,14 @@ def run(context: Run) -> bool:
 
 
 def _take_in(context: Run, grain: Grain) -> bool:
-    new = _new_files(context, grain.table, grain.noun)
-    if not new:
+    landed = LandedFiles(context.warehouse, grain.noun)
+    landed.delete_old()
+    if not landed.new:
         return False
     try:
-        _commit(context, grain, new)
+        _commit(context, grain, landed)
     except (QualityError, duckdb.Error, pa.ArrowInvalid):
-        if not _put_aside(context, grain.table, new):
+        if not _put_aside(context, grain.table, landed.new):
             raise
         _take_in(context, grain)  # what is left of it
     return True
@@ -81,14 +82,14 @@ def _put_aside(context: Run, table: str, files: Sequence[str]) -> bool:
     return bool(aside)
 
 
-def _commit(context: Run, grain: Grain, new: Sequence[str]) -> None:
+def _commit(context: Run, grain: Grain, landed: LandedFiles) -> None:
     floors = floors_of(context.warehouse, grain.stretch, grain.position)
     taken = folded(context.warehouse, f"taken-{grain.noun}", grain.table, None, partial(taken_by, grain), form=1)
-    alone, overlapping = split_by_overlap(new, taken or [], grain, floors)
+    alone, overlapping = split_by_overlap(landed.new, taken or [], grain, floors)
     for files, is_alone in ((alone, True), (overlapping, False)):
         if not files:
             continue
-        transaction = {landing_application(grain.noun, file): 1 for file in files}
+        transaction = landed.transaction(files, later=overlapping if is_alone else ())
         batch_id = f"bronze:{grain.noun}:{os.path.basename(files[0])}"
         point = f"{grain.table}:{'adopted' if is_alone else 'merged'}"
         with context.staging_folder() as folder:
@@ -97,29 +98,18 @@ def _commit(context: Run, grain: Grain, new: Sequence[str]) -> None:
 
 
 def _take_in_sources(context: Run) -> bool:
-    new = _new_files(context, "bronze.source", "source")
-    if not new:
+    landed = LandedFiles(context.warehouse, "source")
+    landed.delete_old()
+    if not (new := landed.new):
         return False
-    transaction = {landing_application("source", file): 1 for file in new}
     try:
-        context.add("bronze.source", new, f"bronze:source:{os.path.basename(new[0])}", transaction)
+        batch_id = f"bronze:source:{os.path.basename(new[0])}"
+        context.add("bronze.source", new, batch_id, landed.transaction(new))
     except (QualityError, duckdb.Error, pa.ArrowInvalid):
         if not _put_aside(context, "bronze.source", new):
             raise
         _take_in_sources(context)
     return True
-
-
-def _new_files(context: Run, table: str, noun: str) -> list[str]:
-    landed = context.warehouse.landed(noun)
-    done = context.warehouse.transaction_versions(table, [landing_application(noun, file) for file in landed])
-    new = [file for file in landed if done[landing_application(noun, file)] is None]
-    if not new:
-        return []
-    waiting = held(context.warehouse)
-    # The ledger's entry waits for every file of its landing.
-    aside = {row["batch"] for row in waiting if row["table_name"] == table or noun == "source"}
-    return [file for file in new if batch_of(file) not in aside]
 
 
 _SPANS_AT_MOST = 8

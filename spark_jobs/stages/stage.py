@@ -2,7 +2,7 @@
 
 A stage's commits carry, as Delta application transactions `<stage>:<input table>`, the version of each input they
 consumed. So the note of what a stage consumed is part of what it wrote: it cannot be lost, and it cannot be ahead of
-the rows. An output that a batch does not change has no commit; the stage's last one has all of them (decision 0053).
+the rows. An output that a batch does not change has no commit; the stage's last one has all of them (decision 0054).
 """
 
 from __future__ import annotations

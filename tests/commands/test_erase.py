@@ -85,12 +85,9 @@ def test_runs_after_an_erasure_go_on_with_what_is_left(filled: Warehouse) -> Non
 def test_what_was_not_worked_through_yet_is_not_erased_by_half(
     filled: Warehouse, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = GrowingCluster(groups=2, seed=6)
-    cluster.land(Landing(filled.location), 2)
     before = rows(filled, GONE)
-    Path(filled.location, "landing", "record", "flush-000001.parquet").rename(
-        Path(filled.location, "landing", "record", "new-000001.parquet")
-    )
+    landed = filled.landed("record")[-1]
+    Path(landed).rename(Path(landed).with_name("new.parquet"))
     assert cli.run(["erase", GONE, "-w", filled.location]) == 1
     assert "rebalance-audit run -w" in capfd.readouterr().err
     assert rows(filled, GONE) == before

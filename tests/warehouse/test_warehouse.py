@@ -263,13 +263,9 @@ def test_only_landing_files_that_were_taken_in_and_are_old_are_forgotten(tmp_pat
     folder.mkdir(parents=True)
     for name in ("taken", "waiting"):
         pq.write_table(rows_to_table("bronze.source", []), folder / f"{name}.parquet")
-    warehouse.append("bronze.source", rows_to_table("bronze.source", []), {"landing:source/taken.parquet": 1})
-
-    def application(file: str) -> str:
-        return f"landing:source/{Path(file).name}"
-
-    assert warehouse.forget_landed("source", application, keep_hours=1) == 0
-    assert warehouse.forget_landed("source", application, keep_hours=0) == 1
+    taken = [str(folder / "taken.parquet")]
+    assert warehouse.forget_landed("source", taken, keep_hours=1) == 0
+    assert warehouse.forget_landed("source", taken, keep_hours=0) == 1
     assert [Path(file).name for file in warehouse.landed("source")] == ["waiting.parquet"]
 
 

@@ -166,7 +166,7 @@ class LiveWatch:
             return False
         landed = {name for name in self._rounds.opened.landed("record") if "/metadata-" in name}
         before, self._metadata = self._metadata, landed
-        return before != landed
+        return not landed <= before  # old ones go
 
     def _patience(self) -> float:
         if not self._has_begun:

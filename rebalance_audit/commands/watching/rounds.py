@@ -45,7 +45,7 @@ class StageRuns:
         if sender is not None:
             sender.published()  # what one before this left unsent
             sender.start()
-        self._seen: list[str] | None = None
+        self._seen: set[str] | None = None
         self._unsent_since: float | None = None
         """When what the tables say now, and not every target has heard, was begun to be worked out."""
 
@@ -61,8 +61,8 @@ class StageRuns:
 
     def _run(self, newer: Callable[[float], set[str]]) -> None:
         started = time.monotonic()
-        landed = [name for noun in ("record", "log_line", "source") for name in self.opened.landed(noun)]
-        if landed != self._seen:
+        landed = {name for noun in ("record", "log_line", "source") for name in self.opened.landed(noun)}
+        if self._seen is None or not landed <= self._seen:  # old ones go
             outcome = run_stages(self.opened, None, self.carried, quiet=True, reached=self._go_on)
             self._seen = landed
             _give_memory_back()
