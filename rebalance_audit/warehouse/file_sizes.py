@@ -24,8 +24,6 @@ _MOST_ROWS = {
     "gold.rebalance": 1_000,
     "gold.rebalance_member": 1_000,
     # Each cycle takes a few rows away from wherever they are.
-    "silver.finding": 1_000,
-    "gold.finding": 1_000,
     "gold.movement": 4_000,
     "gold.incident": 2_000,
 }

@@ -70,6 +70,13 @@ OF_NO_INTEREST = (
     "Valid topic configuration found",
     "Member updated its member metadata to StreamsGroupMember[",
     " with epoch ",  # the KIP-848 client's own states other than transitions
+    "Closing coordinator runtime.",
+    "Coordinator runtime closed.",
+    "Size of assignment epochs 0 is not equal to",  # 4.3 reads a member record that an older broker wrote
+    "failed due to: For requests intended only for the leader",  # names no group; the partition is unloaded right after
+    "Execution of FlushBatch failed due to For requests intended only for the leader",
+    "Auto-commit request before reconciling new assignment failed.",
+    "Reconciliation failed.",
 )
 """What these loggers also say; each was looked at."""
 
