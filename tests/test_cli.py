@@ -855,3 +855,12 @@ def test_a_metadata_log_is_collected_and_explained_in_place(call: Any, moved: Pa
     explained = call("explain", "--reassignment", "orders-0", "--metadata", f"c1={node}", "-q")
     assert explained.status == 0, explained.err
     assert "metadata:c1@2" in explained.out
+
+
+def test_a_folder_of_logs_is_no_pattern(call: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "broker [1]*"
+    folder.mkdir()
+    text = gzip.decompress((GOLDEN / "4.3.0/eager_join_leave_kill/logs/broker-1/server.log.gz").read_bytes())
+    (folder / "server.log").write_bytes(text)
+    call("collect", "-w", tmp_path / "w", "--logs", folder, "--cluster-id", "ours", "--until-end")
+    assert Warehouse.open(tmp_path / "w").landed("log_line")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import signal
@@ -263,7 +264,7 @@ def collect_settings(
         interest=Interest(event=says_something, sign=SIGN, member=MEMBER, dismissed=MEMBER_OF_CONNECTION),
         client_config=options.client_config(bootstrap, command_config, overrides),
         connect_topics=options.connect_topics(topics),
-        logs=[(node, f"{folder}/*.log*") for node, folder in options.log_folders(logs)],
+        logs=[(node, f"{glob.escape(str(folder))}/*.log*") for node, folder in options.log_folders(logs)],
         cluster_id=cluster_id,
         until_end=until_end,
         share_as=share_as,
