@@ -136,7 +136,9 @@ def all_clusters() -> None:
     running, still = sum(c.open_count for c in found), sum(c.stalled_count for c in found)
     page.say(
         "<b>{still}</b>, {moving}, in {n}.",
-        still=words.count(still, "reassignment is stalled", "reassignments are stalled"),
+        still=words.count(still, "reassignment is stalled", "reassignments are stalled")
+        if still
+        else "No reassignment is stalled",
         moving=words.count(running - still, "is moving", "are moving"),
         n=words.count(len(found), "cluster"),
     )
