@@ -5,7 +5,7 @@
 A real broker, whose `__consumer_offsets` a process of its own fills as a coordinator would: so many commits a second of
 all groups in turn, so many rebalances a second of groups drawn at random, with the coordinator's lines in a log file.
 One rebalance in twenty begins with a member whose session ended, which alerts. Seconds count from that line's own time.
-CPU is that of `watch` alone, from when it has caught up with the groups' first generations.
+CPU is that of `watch` alone, from when it has caught up with the groups' first generations and commits.
 """
 
 from __future__ import annotations
@@ -56,10 +56,15 @@ class Coordinator:
             "client.id": "__admin_client",  # the only one that a broker lets write to an internal topic
         })  # fmt: skip
 
-    def first_generations(self) -> None:
+    def history(self) -> None:
+        """A first generation of each group, and two commits of each partition."""
         with self._log.open("a") as log:
             for group in range(self._groups):
                 self._rebalance(group, log, by_failure=False)
+        for n in range(2 * COMMITS * self._groups):
+            self._commit()
+            if n % 10_000 == 0:
+                self._producer.flush()
         self._producer.flush()
 
     def go_on(self, commits: int, rebalances: float, seconds: float) -> None:
@@ -103,7 +108,7 @@ class Coordinator:
 def write(asked: argparse.Namespace, bootstrap: str, log: Path, begun: Event, goes_on: Event) -> None:
     """In a process of its own."""
     coordinator = Coordinator(bootstrap, log, asked.groups)
-    coordinator.first_generations()
+    coordinator.history()
     begun.set()
     goes_on.wait()
     coordinator.go_on(asked.commits, asked.rebalances, asked.seconds)
@@ -196,7 +201,7 @@ def measure(asked: argparse.Namespace) -> None:
         for what, seen in (("the alert", arrivals.at), ("the published row", rows.seen)):
             print(row(what, [seen[group] - at for group, at in failed.items() if group in seen], len(failed)))
         arrivals.close()
-        if len(arrivals.at) < len(failed):
+        if min(len(arrivals.at), len(rows.seen)) < len(failed):
             print(said.read_text()[-2_000:], file=sys.stderr)
 
 
