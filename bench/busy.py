@@ -5,7 +5,7 @@
 A real broker, whose `__consumer_offsets` a process of its own fills as a coordinator would: so many commits a second of
 all groups in turn, so many rebalances a second of groups drawn at random, with the coordinator's lines in a log file.
 One rebalance in twenty begins with a member whose session ended, which alerts. Seconds count from that line's own time.
-CPU is that of `watch` alone, from when it has caught up with the groups' first generations and commits.
+CPU is that of `watch` alone, from a minute after it has caught up with the groups' first generations on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -40,6 +40,8 @@ from tests.webhook import Webhook
 TICKS_A_S = 50
 FAILED_EVERY = 20
 CATCHING_UP_S = 300
+COMMITTING_S = 60
+"""By then every group has committed for a while, and the tables know."""
 AFTERWARDS_S = 15
 FAILED = re.compile(r"Member \S+ in group (\S+) has failed")
 
@@ -56,22 +58,17 @@ class Coordinator:
             "client.id": "__admin_client",  # the only one that a broker lets write to an internal topic
         })  # fmt: skip
 
-    def history(self) -> None:
-        """A first generation of each group, and two commits of each partition."""
+    def first_generations(self) -> None:
         with self._log.open("a") as log:
             for group in range(self._groups):
                 self._rebalance(group, log, by_failure=False)
-        for n in range(2 * COMMITS * self._groups):
-            self._commit()
-            if n % 10_000 == 0:
-                self._producer.flush()
         self._producer.flush()
 
-    def go_on(self, commits: int, rebalances: float, seconds: float) -> None:
+    def go_on(self, commits: int, rebalances: float, is_over: Callable[[], bool]) -> None:
         """So many of each a second."""
-        began, owed = time.time(), 0.0
+        began, owed, tick = time.time(), 0.0, 0
         with self._log.open("a") as log:
-            for tick in range(int(seconds * TICKS_A_S)):
+            while not is_over():
                 for _ in range(commits // TICKS_A_S):
                     self._commit()
                 owed += rebalances / TICKS_A_S
@@ -82,7 +79,8 @@ class Coordinator:
                     self._rebalance(self._drawn(for_failure=by_failure), log, by_failure=by_failure)
                 log.flush()
                 self._producer.poll(0)
-                time.sleep(max(0.0, began + (tick + 1) / TICKS_A_S - time.time()))
+                tick += 1
+                time.sleep(max(0.0, began + tick / TICKS_A_S - time.time()))
         self._producer.flush()
 
     def _drawn(self, *, for_failure: bool) -> int:
@@ -108,10 +106,11 @@ class Coordinator:
 def write(asked: argparse.Namespace, bootstrap: str, log: Path, begun: Event, goes_on: Event) -> None:
     """In a process of its own."""
     coordinator = Coordinator(bootstrap, log, asked.groups)
-    coordinator.history()
+    coordinator.first_generations()
     begun.set()
-    goes_on.wait()
-    coordinator.go_on(asked.commits, asked.rebalances, asked.seconds)
+    coordinator.go_on(asked.commits, 0, goes_on.is_set)  # else each group's commits would begin with a standstill
+    over_at = time.time() + asked.seconds
+    coordinator.go_on(asked.commits, asked.rebalances, lambda: time.time() > over_at)
 
 
 class Arrivals(Webhook):
@@ -177,7 +176,7 @@ def measure(asked: argparse.Namespace) -> None:
         give_up_at = time.time() + CATCHING_UP_S
         while "Caught up" not in said.read_text() and time.time() < give_up_at:
             time.sleep(0.5)
-        time.sleep(AFTERWARDS_S)
+        time.sleep(COMMITTING_S)
         rows.start()
         before, began = cpu_s([watch.pid]), time.time()
         goes_on.set()
