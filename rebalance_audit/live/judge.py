@@ -74,7 +74,7 @@ class Judge(threading.Thread):
         self._epoch_ms = epoch_ms
         self._changed = threading.Condition()
         self._waiting: deque[AnyLanded] = deque()
-        self._is_ready = self._is_stopped = False
+        self._is_ready = self._is_stopped = self._reads_tables = False
         self._memory: ClusterMemory | None = None
         self._recent = RecentCommits()
         self._pending: dict[str, _Pending] = {}
@@ -95,10 +95,11 @@ class Judge(threading.Thread):
             self._waiting.append(landed)
             self._changed.notify()
 
-    def begin(self) -> None:
-        """The tables hold all that was there before the first `hear`."""
+    def begin(self, *, reads_tables: bool = False) -> None:
+        """The tables hold all that was there before the first `hear`. `reads_tables`: now, so that the first alert does
+        not wait for it; otherwise when the first evidence arrives."""
         with self._changed:
-            self._is_ready = True
+            self._is_ready, self._reads_tables = True, reads_tables
             self._changed.notify()
 
     def stop(self) -> None:
@@ -135,8 +136,8 @@ class Judge(threading.Thread):
         return True
 
     def _has_work(self) -> bool:
-        # The memory is read before anything arrives, so that the first alert does not wait for it.
-        return self._is_stopped or (self._is_ready and (bool(self._waiting) or self._memory is None))
+        is_to_read = self._reads_tables and self._memory is None
+        return self._is_stopped or (self._is_ready and (bool(self._waiting) or is_to_read))
 
     def _patience(self) -> float | None:
         """How long to sleep if nothing arrives."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -18,6 +20,8 @@ from rebalance_audit.commands import watch as command
 from rebalance_audit.commands.pipeline import Carried
 from rebalance_audit.commands.watching import live, outages
 from rebalance_audit.commands.watching import rounds as stage_rounds
+from rebalance_audit.live.judge import Judge
+from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
 
@@ -58,6 +62,46 @@ def test_commits_alone_are_waited_for_and_not_asked_for_all_the_time(
         assert rounds.runs == 2
     finally:
         watching.stop()
+
+
+def test_the_judge_reads_the_tables_before_evidence_arrives(tmp_path: Path) -> None:
+    with _begun(tmp_path, [_landed(is_history=True)]) as watching:
+        assert _memory_of(watching._judge).cluster_id == "c"
+
+
+def test_the_judge_knows_its_cluster_also_where_nothing_was_landed_before(tmp_path: Path) -> None:
+    with _begun(tmp_path, []) as watching:
+        time.sleep(0.5)
+        assert watching._judge._memory is None  # of which cluster?
+        watching.landed(_landed(is_history=False))
+        assert _memory_of(watching._judge).cluster_id == "c"
+
+
+def _landed(*, is_history: bool) -> Landed:
+    return Landed(cluster_id="c", runs=(), lines=(), until_ms=None, is_history=is_history)
+
+
+@contextmanager
+def _begun(place: Path, history: Sequence[Landed]) -> Iterator[live.LiveWatch]:
+    rounds: Any = Rounds(place)
+    watching = live.LiveWatch(rounds, with_metadata=False)
+    try:
+        for landed in history:
+            watching.landed(landed)
+        watching.caught_up()
+        watching.round()
+        yield watching
+    finally:
+        watching.stop()
+
+
+def _memory_of(judge: Judge) -> ClusterMemory:
+    give_up_at = time.monotonic() + 20
+    while judge._memory is None and time.monotonic() < give_up_at:
+        time.sleep(0.01)
+    assert judge.failure is None
+    assert judge._memory is not None
+    return judge._memory
 
 
 def full(*_: object, **__: object) -> bool:

@@ -158,7 +158,7 @@ class LiveWatch:
 
     def _begin(self) -> None:
         self._has_begun = True
-        self._judge.begin()
+        self._judge.begin(reads_tables=self._cluster_id is not None)  # nothing was landed yet: whose would they be?
         note("Caught up; alerts come on arrival from now on.", quiet=self._rounds.quiet)
 
     def _has_metadata_news(self) -> bool:
