@@ -46,6 +46,11 @@ def resources_of(work: Work) -> list[Partition]:
     return [(name, CONNECTOR_ITSELF) for name in work.connectors] + list(work.tasks)
 
 
+def resources_in(counts: Mapping[str, int]) -> list[Partition]:
+    """`counts`: tasks by connector."""
+    return [(name, task) for name, count in counts.items() for task in range(CONNECTOR_ITSELF, count)]
+
+
 @dataclass(slots=True)
 class ConnectGroup(ClassicGroup):
     follow_up: Cause = Cause.CONNECT_REVOCATION_FOLLOW_UP
@@ -70,11 +75,16 @@ class ConnectGroup(ClassicGroup):
 
     def grows(self, partitions: Mapping[str, int]) -> None:
         """Connectors were made, changed or deleted: every worker reads that for itself, and joins again."""
-        for name, count in partitions.items():
-            for task in range(CONNECTOR_ITSELF, count):
-                self.ledger.appears((name, task))
-        self.topics = dict(partitions)
+        self.is_configured(partitions)
         self.all_join_again(Cause.CONNECT_CONFIG_CHANGED)
+
+    def is_configured(self, counts: Mapping[str, int]) -> None:
+        """`counts`: tasks by connector."""
+        before, after = resources_in(self.topics), resources_in(counts)
+        for resource in after:
+            self.ledger.appears(resource)
+        self.ledger.are_gone(set(before).difference(after), self.loop.now_ms)
+        self.topics = dict(counts)
 
     def is_requested(self, trigger: str) -> None:
         self.all_join_again(Cause.CONNECT_CONFIG_CHANGED)

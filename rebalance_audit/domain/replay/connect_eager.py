@@ -91,15 +91,12 @@ class EagerConnectGroup(ConnectGroup):
 
     def is_written(self, change: AskedChange, leader: PlayedProcess) -> None:
         """The leader has read it before it does anything else."""
-        for name, count in change.counts.items():
-            if count == CONNECTOR_ITSELF:
-                self.topics.pop(name, None)
-                continue
+        for name in change.counts:
             if name not in self.topics:
                 self.late_ms[name] = self.loop.now_ms - change.asked_ms
-            self.topics[name] = count
-            for task in range(CONNECTOR_ITSELF, count):
-                self.ledger.appears((name, task))
+        there = self.topics | dict(change.counts)
+        self.is_configured({name: count for name, count in there.items() if count != CONNECTOR_ITSELF})
+        for name, count in change.counts.items():
             if count > 0 and self.again.get(name, 0) > 0:
                 self.again[name] -= 1
                 self.loop.after(draw(self.rng, ASKS_AGAIN_MS), partial(self.asks_leader, {name: count}))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.client_families import ClientFamily
+from rebalance_audit.domain.kinds import MovementKind
 from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
-from .connect import CONNECTOR_ITSELF
+from .connect import CONNECTOR_ITSELF, resources_in
 from .heartbeats import FEWEST_MEASURED
 from .history import ScriptReader, script_from
 from .life import Grown, Life, Moment, Script
@@ -38,6 +39,8 @@ class ConnectReader(ScriptReader):
     is_there_from_the_beginning: bool = False
     stops: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """By worker, when connectors and tasks of its stopped that ran elsewhere or again later; epoch ms."""
+    gone: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """By rebalance id, the connectors and tasks that its new configuration deleted."""
 
     def sees_partitions(self, row: Rebalance, start: Moment, is_first: bool) -> None:
         """Only a change of configuration changes what there is: what waits for its worker is not gone."""
@@ -45,16 +48,13 @@ class ConnectReader(ScriptReader):
             if movement.connector is not None:
                 task = CONNECTOR_ITSELF if movement.task is None else movement.task
                 self.resources[movement.resource] = (movement.connector, task)
-        there = [self.meaning(text) for m in row.members for text in m.assigned or ()]
-        counts: dict[str, int] = {}
-        for name, task in there:
-            counts[name] = max(counts.get(name, 0), task + 1)
+        there = {self.meaning(text) for m in row.members for text in m.assigned or ()}
         if row.trigger in CONFIGURED:
-            kept = {name: count for name, count in self.partitions.items() if name in counts}
-            self.partitions = {name: max(count, kept.get(name, 0)) for name, count in counts.items()}
+            gone = {self.meaning(text) for text in self.gone.get(row.rebalance_id, ())}
+            self.partitions = _counts_of(there | set(resources_in(self.partitions)).difference(gone))
             self.grown.append(Grown(at_ms=start.at_ms, partitions=dict(self.partitions)))
         elif is_first or not self.partitions:
-            self.partitions = counts
+            self.partitions = _counts_of(there)
 
     def meaning(self, text: str) -> Partition:
         """The meaning a movement gives it; else a number at the end is a task's."""
@@ -83,8 +83,31 @@ class ConnectReader(ScriptReader):
 
 def connect_script_of(rows: Sequence[Rebalance], until_ms: int) -> Script:
     """`rows` in the order they happened, measured; those of one Connect cluster."""
-    stops = _stops_of(rows)
-    return script_from(rows, until_ms, lambda **given: ConnectReader(**given, stops=stops))
+    stops, gone = _stops_of(rows), _gone_in(rows)
+    return script_from(rows, until_ms, lambda **given: ConnectReader(**given, stops=stops, gone=gone))
+
+
+def _counts_of(resources: Iterable[Partition]) -> dict[str, int]:
+    """Tasks by connector."""
+    counts: dict[str, int] = {}
+    for name, task in sorted(resources):
+        counts[name] = max(counts.get(name, 0), task + 1)
+    return counts
+
+
+def _gone_in(rows: Sequence[Rebalance]) -> dict[str, set[str]]:
+    """By rebalance id, what a new configuration took from a worker that stayed, and that nobody was given later; or
+    only as something new, where it was made again."""
+    found: dict[str, set[str]] = {}
+    next_kind: dict[str, str] = {}
+    for row in reversed(rows):
+        if row.trigger in CONFIGURED:
+            has = {text for m in row.members for text in m.assigned or ()}
+            had = {text for m in row.members if m.change != "left" for text in m.owned_before or ()}
+            is_new = MovementKind.ASSIGNED
+            found[row.rebalance_id] = {text for text in had - has if next_kind.get(text, is_new) == is_new}
+        next_kind |= {m.resource: m.kind for m in row.movements if m.to_member_id is not None}
+    return found
 
 
 def worker_timing_of(rows: Sequence[Rebalance]) -> Timing:

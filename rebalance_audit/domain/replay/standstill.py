@@ -68,6 +68,14 @@ class Ledger:
         """A new partition: when its topic grew is not in the group's evidence, so its first wait is not counted."""
         self._workers.setdefault(resource, set())
 
+    def are_gone(self, resources: Iterable[Hashable], at_ms: float) -> None:
+        """Somebody deleted them: nobody waits for them any more, whoever still works on them."""
+        for resource in resources:
+            if resource in self._since:
+                self._close(resource, at_ms)
+            self._workers.pop(resource, None)
+            self._had_owner.discard(resource)
+
     def process_starts(self, process: Hashable, at_ms: float) -> None:
         if not self._running:
             dark_ms = 0.0 if self._dark_since is None else at_ms - self._dark_since

@@ -34,6 +34,23 @@ def test_the_tasks_of_a_lost_worker_wait_for_the_scheduled_delay() -> None:
     assert run.cost.between_owners_seconds == pytest.approx(2 * 22.0)
 
 
+@pytest.mark.parametrize("protocol", ["sessioned", "eager"])
+def test_what_is_deleted_waits_for_nobody_any_more(protocol: str) -> None:
+    """The connector is deleted at 15 s, 4 s after its worker was killed, and made again at 55 s by the one that is
+    left."""
+    grown = (*LOST.grown, Grown(at_ms=15_000, partitions={}), Grown(at_ms=55_000, partitions={"sink": 4}))
+    run = workers(replace(LOST, grown=grown), assignor=protocol, connect_delay_ms=300_000)
+    assert [until_ms for _, from_ms, until_ms, _ in run.stood if from_ms >= 11_000] == [15_000] * 2
+
+
+def test_a_connector_with_fewer_tasks_waits_for_those_alone() -> None:
+    """Two of four tasks are left at 15 s, one of them of w2. The workers join for that, until w2 is put out at 20 s."""
+    run = workers(replace(LOST, grown=(*LOST.grown, Grown(at_ms=15_000, partitions={"sink": 2}))), connect_delay_ms=0)
+    waited = [(task, until_ms - from_ms) for (_, task), from_ms, until_ms, _ in run.stood if from_ms == 11_000]
+    assert waited == [(3, 4_000), (1, 9_000)]
+    assert run.cost.standstill_seconds == pytest.approx(4.0 + 9.0)
+
+
 def test_without_a_delay_they_go_on_at_the_next_heartbeat() -> None:
     assert workers(LOST, connect_delay_ms=0).cost.between_owners_seconds == pytest.approx(2 * 2.0)
 
