@@ -18,7 +18,7 @@ DOCS = """
 ### Rebalance audit
 
 Brings new evidence into a warehouse, runs every stage of the pipeline over what is new, checks what each stage wrote
-(Great Expectations suites from `domain/tables.py`), publishes, and alerts.
+(Great Expectations suites from `domain/tables`), publishes, and alerts.
 
 **Where it runs.** Each task calls the `rebalance-audit` command in the command's own interpreter, so that Airflow may
 live in another environment. The worker's environment says where things are:

@@ -1,4 +1,4 @@
-"""docs/SCHEMA.md from domain/tables.py: `python -m tests.schema_page > docs/SCHEMA.md`."""
+"""docs/SCHEMA.md from domain/tables: `python -m tests.schema_page > docs/SCHEMA.md`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rebalance_audit.domain import tables
 HEAD = """\
 # Tables
 
-Made from `rebalance_audit/domain/tables.py` by `python -m tests.schema_page > docs/SCHEMA.md`; a test compares the two.
+Made from `rebalance_audit/domain/tables` by `python -m tests.schema_page > docs/SCHEMA.md`; a test compares the two.
 Schema version {version}. Within it tables are only extended, by tables and columns, so that whoever reads one by its
 names goes on reading it; a change of grain or meaning is a new version, which older releases refuse with a sentence
 ([decision 0022](decisions/0022-old-warehouses-are-extended.md)).
