@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rebalance_audit import doctor
-from rebalance_audit.doctor import Health
+from rebalance_audit.doctor import Health, places, runtime
 from rebalance_audit.settings.reading import parse_settings
 from rebalance_audit.warehouse.object_files import ObjectFiles
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -22,7 +22,7 @@ from tests.object_store import ObjectStore
     ("version", "state"), [((3, 10, 12), "fault"), ((3, 11, 0), "ok"), ((3, 13, 2), "ok"), ((3, 14, 0), "fault")]
 )
 def test_python_must_be_one_that_everything_runs_on(version: tuple[int, ...], state: str) -> None:
-    assert doctor.python(version).state == state
+    assert runtime.python(version).state == state
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_python_must_be_one_that_everything_runs_on(version: tuple[int, ...], st
     ],
 )
 def test_the_version_of_java_is_read(said: str, version: int | None) -> None:
-    assert doctor.java_version(said) == version
+    assert runtime.java_version(said) == version
 
 
 def java_that_says(folder: Path, said: str) -> Path:
@@ -49,46 +49,46 @@ def java_that_says(folder: Path, said: str) -> Path:
 
 def test_a_java_too_old_for_spark_is_named_with_its_remedy(tmp_path: Path) -> None:
     home = java_that_says(tmp_path, 'openjdk version "11.0.2"')
-    check = doctor.java({"JAVA_HOME": str(home)})
+    check = runtime.java({"JAVA_HOME": str(home)})
     assert check.state is Health.FAULT
     assert "Java 11" in check.detail
     assert "17" in check.remedy
 
 
 def test_no_java_at_all_is_named_with_its_remedy() -> None:
-    check = doctor.java({}, which=lambda name: None)
+    check = runtime.java({}, which=lambda name: None)
     assert check.state is Health.FAULT
     assert "apt-get install" in check.remedy
 
 
 def test_a_java_home_without_java_is_named() -> None:
-    check = doctor.java({"JAVA_HOME": "/nowhere"})
+    check = runtime.java({"JAVA_HOME": "/nowhere"})
     assert check.state is Health.FAULT
     assert "unset JAVA_HOME" in check.remedy
 
 
 def test_missing_packages_are_named_as_they_are_installed() -> None:
-    found = list(doctor.packages(lambda module: None if module == "google_crc32c" else object()))
+    found = list(runtime.packages(lambda module: None if module == "google_crc32c" else object()))
     assert found[0].state is Health.FAULT
     assert "google-crc32c" in found[0].detail
 
 
 def test_an_extra_that_is_not_installed_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {check.subject: check for check in doctor.packages(lambda m: None if m in ("pyspark", "streamlit") else 1)}
+    found = {check.subject: check for check in runtime.packages(lambda m: None if m in ("pyspark", "streamlit") else 1)}
     assert {name: check.state for name, check in found.items()} == {
         "packages": "ok", "collector": "ok", "spark": "optional", "ui": "optional", "otel": "ok"
     }  # fmt: skip
     assert found["spark"].detail.startswith("missing: pyspark; only needed for")
     assert found["ui"].remedy == "pip install 'rebalance-audit[ui]'"
-    assert doctor.without_spark(doctor.java({}, which=lambda name: None)).state is Health.OPTIONAL
+    assert runtime.without_spark(runtime.java({}, which=lambda name: None)).state is Health.OPTIONAL
 
 
 def test_the_extras_are_those_of_the_package() -> None:
     stated = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     wanted = {name: " ".join(needs) for name, needs in stated["optional-dependencies"].items()}
-    for extra, (_, modules) in doctor.EXTRAS.items():
+    for extra, (_, modules) in runtime.EXTRAS.items():
         assert all(package in wanted[extra] for package in modules.values())
-    assert all(package in " ".join(stated["dependencies"]) for package in doctor.MODULES.values())
+    assert all(package in " ".join(stated["dependencies"]) for package in runtime.MODULES.values())
 
 
 def test_every_secret_of_the_settings_that_is_lost_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,23 +110,23 @@ def test_every_secret_of_the_settings_that_is_lost_is_named(tmp_path: Path, monk
 
 
 def test_little_space_is_shown_before_a_run_ends_in_the_middle(tmp_path: Path) -> None:
-    assert doctor.disk(tmp_path, 10 << 20).state is Health.FAULT
-    assert doctor.disk(tmp_path, 500 << 20).state is Health.OPTIONAL
-    assert doctor.disk(tmp_path, 5 << 30).state is Health.OK
+    assert runtime.disk(tmp_path, 10 << 20).state is Health.FAULT
+    assert runtime.disk(tmp_path, 500 << 20).state is Health.OPTIONAL
+    assert runtime.disk(tmp_path, 5 << 30).state is Health.OK
 
 
 def test_no_temporary_folder_at_all_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> str:
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp', '/']")
 
-    monkeypatch.setattr(doctor.tempfile, "gettempdir", none)
-    check = doctor.scratch()
+    monkeypatch.setattr(runtime.tempfile, "gettempdir", none)
+    check = runtime.scratch()
     assert (check.state, check.remedy) == (Health.FAULT, "set TMPDIR to a writable folder")
 
 
 def test_a_missing_maven_is_only_missing_for_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    check = doctor.tool("mvn", "Maven", "real clusters", "maven")
+    check = runtime.tool("mvn", "Maven", "real clusters", "maven")
     assert (check.state, check.remedy) == (Health.OPTIONAL, "apt-get install maven")
 
 
@@ -136,7 +136,7 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "controller.log").write_text("x")
     may = os.access
     # The tests may run as root, who may read everything.
-    monkeypatch.setattr(doctor.os, "access", lambda path, mode: Path(path) != closed and may(path, mode))
+    monkeypatch.setattr(places.os, "access", lambda path, mode: Path(path) != closed and may(path, mode))
     (check,) = doctor.files([tmp_path])
     assert check.state is Health.FAULT
     assert str(closed) in check.detail
@@ -203,7 +203,7 @@ def test_a_store_without_conditional_puts_is_a_fault(
         return "tag"
 
     monkeypatch.setattr(ObjectFiles, "write_if", careless)
-    writing = doctor.writing(store_url, is_needed=False)
+    writing = places.writing(store_url, is_needed=False)
     assert writing.state is Health.FAULT
     assert "conditional puts" in writing.remedy
 
