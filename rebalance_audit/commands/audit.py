@@ -14,7 +14,7 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.output import note, visible
 
 if TYPE_CHECKING:
-    from rebalance_audit.warehouse.verifying import Verdict
+    from rebalance_audit.warehouse.evidence_log.verifying import Verdict
 
 audit = typer.Typer(
     name="audit", no_args_is_help=True, rich_markup_mode=None, help="Proof that nothing was changed afterwards."
@@ -46,7 +46,8 @@ def verify(
 
     Example: rebalance-audit audit verify -w /var/lib/rebalance-audit --heads /mnt/heads --key audit.pem.pub
     """
-    from rebalance_audit.warehouse import signing, verifying
+    from rebalance_audit.warehouse import signing
+    from rebalance_audit.warehouse.evidence_log import verifying
 
     if output not in (options.Output.TABLE, options.Output.JSON):
         raise options.UsageError(f"-o {output.value}: a verification is printed as table or json.")

@@ -21,13 +21,14 @@ from ingest.readings import LogText
 from rebalance_audit import cli
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.merkle import EMPTY, Frontier, leaf_hash, roots
-from rebalance_audit.warehouse import evidence_log, row_digests, signing
+from rebalance_audit.warehouse import row_digests, signing
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
-from rebalance_audit.warehouse.evidence_log import CHUNK, HEAD, SecondPlace, add_news
+from rebalance_audit.warehouse.evidence_log import SecondPlace, add_news, adding
+from rebalance_audit.warehouse.evidence_log.log_files import CHUNK, HEAD
+from rebalance_audit.warehouse.evidence_log.verifying import verify
 from rebalance_audit.warehouse.row_digests import digests_by_landing
 from rebalance_audit.warehouse.signing import ENVIRONMENT_HEADS, ENVIRONMENT_KEY, Head
 from rebalance_audit.warehouse.storage import files_at
-from rebalance_audit.warehouse.verifying import verify
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 from spark_jobs import pipeline
 from tests.warehouse import one_page_verifier
@@ -302,13 +303,13 @@ def test_a_first_writer_that_is_killed_between_leaves_and_head_loses_no_log(
 ) -> None:
     shutil.rmtree(site.warehouse / "audit")
     shutil.rmtree(site.heads)
-    write = evidence_log._write_leaves
+    write = adding.write_leaves
 
     def killed(*arguments: Any) -> None:
         write(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(evidence_log, "_write_leaves", killed)
+    monkeypatch.setattr(adding, "write_leaves", killed)
     with pytest.raises(KeyboardInterrupt):
         site.run()
     monkeypatch.undo()

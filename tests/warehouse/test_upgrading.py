@@ -13,8 +13,8 @@ import pytest
 from rebalance_audit import cli
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse import upgrading
+from rebalance_audit.warehouse.evidence_log.verifying import verify
 from rebalance_audit.warehouse.upgrading import fingerprint, lacking, upgrade
-from rebalance_audit.warehouse.verifying import verify
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 from tests import schema_page
 

@@ -17,18 +17,17 @@ import pyarrow as pa
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.merkle import leaf_hash, roots
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
-from rebalance_audit.warehouse.evidence_log import (
-    HEAD,
-    LEAVES,
+from rebalance_audit.warehouse.evidence_log.leaves import (
     RESPONSES,
-    SecondPlace,
-    books_differ,
     by_others,
     file_hash,
     folder_of,
-    read_head,
+    moves_files,
     removes_rows,
 )
+from rebalance_audit.warehouse.evidence_log.log_files import HEAD, LEAVES, read_head, read_state
+from rebalance_audit.warehouse.evidence_log.second_place import SecondPlace
+from rebalance_audit.warehouse.evidence_log.stated import Fault, Leaves, all_leaves, of_others
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.row_digests import RowDigest, digests_by_landing
 from rebalance_audit.warehouse.signing import Head
@@ -37,14 +36,6 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 
 WAIT_S = 60.0
 """So long a verification waits for a writer to end: a run of small news takes seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One thing that is not as the log says."""
-
-    place: str
-    sentence: str
 
 
 @dataclass(slots=True)
@@ -64,25 +55,6 @@ class Verdict:
     """Leaves after the newest head in the second place."""
     not_yet: list[str] = field(default_factory=list)
     """Tables with evidence or answers that no leaf speaks of yet: the next run adds it."""
-
-
-@dataclass(slots=True)
-class _Leaves:
-    """All leaves together: what must be there."""
-
-    files: dict[str, dict[str, tuple[int, str]]] = field(default_factory=dict)
-    """(bytes, SHA-256) by table and file."""
-    landings: dict[str, dict[str, tuple[RowDigest, tuple[str, ...]]]] = field(default_factory=dict)
-    """The digest of a landing file's rows, and the columns that it covers, by table."""
-    versions: dict[str, int] = field(default_factory=dict)
-    """The newest version of each table that a leaf speaks of."""
-    leaf_of: dict[tuple[str, str], int] = field(default_factory=dict)
-    """The leaf that speaks of a table's file or landing file."""
-    commits: dict[str, dict[int, tuple[str, int]]] = field(default_factory=dict)
-    """SHA-256 and leaf of the commits of each table's Delta log. Leaves from before 2026-11-24 lack them."""
-    publication: Mapping[str, Any] | None = None
-    publications: int = 0
-    faults: list[Fault] = field(default_factory=list)
 
 
 def verify(location: str, heads: str | None = None, key: str | None = None) -> Verdict:
@@ -114,7 +86,7 @@ def verify(location: str, heads: str | None = None, key: str | None = None) -> V
     verdict.unwitnessed = max(0, head.size - newest)  # a warehouse that was set back is a fault of its own
     hashes = _check_leaves(verdict, lines, head)
     _check_heads(verdict, hashes, head, witnessed, key or (witnessed[0].key if witnessed else head.key), heads or "")
-    leaves = _all_leaves(lines[: head.size])
+    leaves = all_leaves(lines[: head.size])
     verdict.faults += leaves.faults
     if not verdict.faults and (why := books_differ(files, opened, leaves.versions, leaves.publication)) is not None:
         verdict.faults.append(Fault(HEAD, f"{HEAD} is signed, and what it keeps beside the head was changed: {why}."))
@@ -261,64 +233,7 @@ def _since(found: Mapping[int, bytes], witnessed: Sequence[Head]) -> str:
     return f", one of leaves {last_good} to {first_bad - 1}" if first_bad is not None else ""
 
 
-def _all_leaves(lines: Sequence[tuple[str, bytes]]) -> _Leaves:
-    leaves = _Leaves()
-    for at, (_, content) in enumerate(lines):
-        try:
-            leaf = json.loads(content)
-            if leaf["what"] == "evidence":
-                _take_evidence(leaves, at, leaf)
-            elif leaf["what"] == "responses":
-                _take_files(leaves, at, leaf["table"], leaf["added"], leaf["removed"])
-                _take_commits(leaves, at, leaf["table"], leaf["commits"])
-                leaves.versions[leaf["table"]] = int(leaf["version"])
-                leaves.faults += (_of_others(leaf["table"], each, f"leaf {at}") for each in leaf["by_others"])
-            elif leaf["what"] == "publication":
-                leaves.publication, leaves.publications = leaf, leaves.publications + 1
-                for name, commits in leaf.get("commits", {}).items():
-                    _take_commits(leaves, at, name, commits)
-                for name, version in leaf["versions"].items():
-                    leaves.versions[name] = int(version)
-                    _take_files(leaves, at, name, leaf["added"].get(name, {}), leaf["removed"].get(name, []))
-                for name, versions in leaf.get("by_others", {}).items():
-                    leaves.faults += (_of_others(name, version, f"leaf {at}") for version in versions)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            leaves.faults.append(Fault(f"leaf {at}", f"Leaf {at} of the log cannot be read."))
-    return leaves
-
-
-def _take_files(leaves: _Leaves, at: int, name: str, added: Mapping[str, Any], removed: Sequence[str]) -> None:
-    known = leaves.files.setdefault(name, {})
-    for path in removed:
-        known.pop(path, None)
-    for path, (size, sha256) in added.items():
-        known[path] = (int(size), str(sha256))
-        leaves.leaf_of[name, path] = at
-
-
-def _take_commits(leaves: _Leaves, at: int, name: str, commits: Mapping[str, str]) -> None:
-    leaves.commits.setdefault(name, {}).update({int(version): (each, at) for version, each in commits.items()})
-
-
-def _take_evidence(leaves: _Leaves, at: int, leaf: Mapping[str, Any]) -> None:
-    name = leaf["table"]
-    _take_commits(leaves, at, name, leaf.get("commits", {}))
-    _take_files(leaves, at, name, leaf["added"], leaf["removed"])
-    leaves.versions[name] = int(leaf["version"])
-    leaves.landings.setdefault(name, {})
-    if leaf["cause"] == "unknown":
-        leaves.faults.append(
-            Fault(
-                name,
-                f"{name}: rows were removed up to version {leaf['version']}, and no verb of ours did it (leaf {at}).",
-            )
-        )
-    for landing, (rows, sha256) in leaf["landings"].items():
-        leaves.landings.setdefault(name, {})[landing] = RowDigest(int(rows), str(sha256)), tuple(leaf["columns"])
-        leaves.leaf_of[name, f"landing {landing}"] = at
-
-
-def _check_publication(verdict: Verdict, leaves: _Leaves, published: bytes | None) -> None:
+def _check_publication(verdict: Verdict, leaves: Leaves, published: bytes | None) -> None:
     if leaves.publication is None:
         if published is not None:
             verdict.faults.append(Fault("published.json", "published.json is there, and no publication is in the log."))
@@ -350,7 +265,7 @@ def _what_differs(logged: Mapping[str, int], published: bytes) -> str:
 
 
 def _check_table(
-    verdict: Verdict, leaves: _Leaves, opened: Warehouse, files: Files, name: str, newest: int | None
+    verdict: Verdict, leaves: Leaves, opened: Warehouse, files: Files, name: str, newest: int | None
 ) -> None:
     before = len(verdict.faults)
     expected, version = leaves.files[name], leaves.versions[name]
@@ -366,13 +281,13 @@ def _check_table(
             verdict.faults += _unrecorded(verdict, opened, name, version, newest)
         elif newest > version:
             verdict.faults += (
-                _of_others(name, each, "no publication has it yet") for each in by_others(opened, name, version, newest)
+                of_others(name, each, "no publication has it yet") for each in by_others(opened, name, version, newest)
             )
     if len(verdict.faults) == before and name in leaves.landings:
         _check_rows(verdict, leaves, opened, name, version)
 
 
-def _bent_commits(leaves: _Leaves, opened: Warehouse, name: str) -> Iterator[Fault]:
+def _bent_commits(leaves: Leaves, opened: Warehouse, name: str) -> Iterator[Fault]:
     """Old commits are cleaned up; those that are there must be what was logged."""
     for version, (stated, leaf) in sorted(leaves.commits.get(name, {}).items()):
         text = opened.commit_text(name, version)
@@ -381,7 +296,7 @@ def _bent_commits(leaves: _Leaves, opened: Warehouse, name: str) -> Iterator[Fau
             yield Fault(f"{name} version {version}", sentence)
 
 
-def _bent_files(leaves: _Leaves, files: Files, name: str, expected: Mapping[str, tuple[int, str]]) -> Iterator[Fault]:
+def _bent_files(leaves: Leaves, files: Files, name: str, expected: Mapping[str, tuple[int, str]]) -> Iterator[Fault]:
     for path, stated in sorted(expected.items()):
         place = f"{folder_of(name)}/{path}"
         leaf = leaves.leaf_of[name, path]
@@ -412,10 +327,6 @@ def _listed_otherwise(
         yield Fault(f"{folder_of(name)}/{path}", f"{folder_of(name)}/{path} was taken out of {name}; the log has it.")
 
 
-def _of_others(name: str, version: int, where: str) -> Fault:
-    return Fault(name, f"{name}: version {version} removes rows, and another program wrote it ({where}).")
-
-
 def _unrecorded(verdict: Verdict, opened: Warehouse, name: str, version: int, newest: int) -> Iterator[Fault]:
     for each in range(version + 1, newest + 1):
         if removes_rows(opened.actions(name, each) or []):
@@ -423,7 +334,7 @@ def _unrecorded(verdict: Verdict, opened: Warehouse, name: str, version: int, ne
     verdict.not_yet.append(name)
 
 
-def _check_rows(verdict: Verdict, leaves: _Leaves, opened: Warehouse, name: str, version: int) -> None:
+def _check_rows(verdict: Verdict, leaves: Leaves, opened: Warehouse, name: str, version: int) -> None:
     schema, files = arrow_schema(tables.BY_NAME[name]), opened.files(name, version)
     expected = {landing: digest for landing, (digest, _) in leaves.landings[name].items() if digest.rows}
     found: dict[str, RowDigest] = {}
@@ -450,3 +361,26 @@ def _check_rows(verdict: Verdict, leaves: _Leaves, opened: Warehouse, name: str,
             )
         verdict.faults.append(Fault(f"{name} landing {landing}", sentence))
     verdict.rows += sum(digest.rows for digest in found.values())
+
+
+def books_differ(
+    files: Files, opened: Warehouse, versions: Mapping[str, int], publication: Mapping[str, Any] | None
+) -> str | None:
+    """How what head.json keeps for the next leaf differs from what the leaves say; None if it does not.
+
+    Tables' versions may be ahead of the leaves by commits that moved no file.
+    """
+    state = read_state(files)
+    if state is None:
+        return None
+    if state.frontier.root.hex() != state.head.root:
+        return "the hashes that the next leaf is added to are not those of the head"
+    stated = (None, 0) if publication is None else (publication["manifest"], publication["number"])
+    if (state.published, state.publications) != stated:
+        return "it names another publication than the last leaf of one"
+    for name in sorted(versions.keys() | state.logged.keys()):
+        there, logged = versions.get(name, -1), state.logged.get(name, -1)
+        is_known = name in tables.BY_NAME and logged >= there
+        if logged != there and not (is_known and not moves_files(opened, name, there, logged)):
+            return f"it says {name} is logged up to version {logged}, leaves say {there}"
+    return None
