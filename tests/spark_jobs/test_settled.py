@@ -15,8 +15,7 @@ import pytest
 
 from bench.growing_cluster import GrowingCluster
 from ingest.landing import Landing
-from rebalance_audit.warehouse import small_files
-from rebalance_audit.warehouse import warehouse as in_warehouse
+from rebalance_audit.warehouse import small_files, upkeep
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from spark_jobs.group_evidence import node_pairs
@@ -204,7 +203,7 @@ def test_all_stages_at_every_step_change_single_rows_and_say_the_same(
     long_lives: list[Landed], expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What measure and publish take from row to row, with files that are joined all the time."""
-    monkeypatch.setattr(in_warehouse, "SMALL_FILES", 3)
+    monkeypatch.setattr(upkeep, "SMALL_FILES", 3)
     monkeypatch.setattr(small_files, "RUNS", 2)
     warehouse = Warehouse.open(tmp_path, create=True)
     joins: list[str] = []

@@ -1,0 +1,390 @@
+"""Delta tables at one location: versions, files, transactions, and commits that are whole or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of, whole
+from rebalance_audit.warehouse.evidence_log import COMMIT_ID, actions_in
+from rebalance_audit.warehouse.file_sizes import in_order, most_rows, soon_replaced
+from rebalance_audit.warehouse.kept_columns import linked, put_rows, row_group
+from rebalance_audit.warehouse.lease import Lease
+from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.row_groups import SOON_REPLACED, footer
+from rebalance_audit.warehouse.storage import WarehouseError, files_at, located, relation
+from rebalance_audit.warehouse.upgrading import extended
+
+Transactions = tuple[str, int] | Mapping[str, int] | None
+"""What a commit consumes: (application id, version) or several of them. A commit whose ids are all there is skipped."""
+_APPEND_TRIES = 50
+"""Chosen: more processes than add to one table within a second."""
+_FEW_FILES, _FEW_ROWS = 32, 5_000
+"""Read by Arrow, in a fraction of the millisecond that a question takes."""
+
+
+class DeltaTables:
+    """The tables at one location. What was opened is kept until somebody commits."""
+
+    def __init__(self, location: str) -> None:
+        self._files = files_at(location)
+        self.location = self._files.uri
+        self._options = _delta_options(self.location)
+        self._lease: Lease | None = None
+        self._file_lists: dict[tuple[str, int], list[str]] = {}
+        self._newest: dict[str, DeltaTable] = {}
+        self._checked: set[str] = set()
+        """The open tables that only this process can have changed since; for the one writer."""
+        self._absent: set[str] = set()
+        """Likewise, tables nobody has written to yet."""
+        self._transactions: dict[tuple[str, int, str], int | None] = {}
+        """By table, version and application. A run asks for them dozens of times, at 1 to 2 ms each."""
+        self._small_files: dict[str, int] = {}
+        """The most small files that each table may have by now, for tables that were looked at before."""
+
+    def schema(self, name: str) -> pa.Schema:
+        return arrow_schema(known_name(name))
+
+    def exists(self, name: str) -> bool:
+        return self.version(name) is not None
+
+    def version(self, name: str) -> int | None:
+        """The table's newest version; None if nothing was ever written to it."""
+        table = self._delta(name)
+        return None if table is None else int(table.version())
+
+    def files(self, name: str, version: int | None = None) -> list[str]:
+        """Absolute names of the Parquet files that make up the table."""
+        if version is not None and version < 0:
+            return []  # before the first commit
+        known = None if version is None else self._file_lists.get((name, version))
+        if known is not None:
+            return known
+        table = self._delta(name, version)
+        if table is None:
+            return []
+        if "deletionVectors" in (table.protocol().reader_features or []):
+            raise WarehouseError(
+                f"{self.location}: another program switched deletion vectors on for {name}; purge them and switch "
+                "delta.enableDeletionVectors off."
+            )
+        found = [str(uri) for uri in table.file_uris()]
+        self._file_lists[name, int(table.version())] = found
+        return found
+
+    def transaction_version(self, name: str, app_id: str) -> int | None:
+        """The last version this application committed to the table."""
+        return self.transaction_versions(name, [app_id])[app_id]
+
+    def transaction_versions(self, name: str, app_ids: Sequence[str]) -> dict[str, int | None]:
+        table = self._delta(name)
+        return {app: None if table is None else self._transaction(name, table, app) for app in app_ids}
+
+    def _transaction(self, name: str, table: DeltaTable, app_id: str) -> int | None:
+        place = name, int(table.version()), app_id
+        if place not in self._transactions:
+            self._transactions[place] = table.transaction_version(app_id)
+        return self._transactions[place]
+
+    def table_id(self, name: str) -> str | None:
+        """The table's own id: a table that was removed and made again has another one."""
+        table = self._delta(name)
+        return None if table is None else str(table.metadata().id)
+
+    @property
+    def is_writing(self) -> bool:
+        """This process holds the lease."""
+        return self._lease is not None
+
+    def actions(self, name: str, version: int) -> list[dict[str, Any]] | None:
+        """What the commit of this version says, in Delta's own words; None if it was cleaned up."""
+        text = self.commit_text(name, version)
+        return None if text is None else actions_in(text)
+
+    def commit_text(self, name: str, version: int) -> bytes | None:
+        """The file of the commit of this version; None if it was cleaned up."""
+        return self._files.read(f"{folder_of(name)}/_delta_log/{version:020d}.json")
+
+    def has_file(self, uri: str) -> bool:
+        """Whether a Parquet file, named as `files` names it, is still there."""
+        return self._files.is_there(uri.removeprefix(self.location).strip("/"))
+
+    def file_schema(self, file: str) -> pa.Schema:
+        """The schema of one of `files`, from its footer. Raises OSError and ArrowException."""
+        inside = file.removeprefix(self.location).removeprefix(self._files.root)
+        return pq.read_schema(self._files.root + inside, filesystem=self._files.fs)
+
+    def _confirm_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.confirm()
+
+    def stored_columns(self, name: str, version: int | None) -> pa.Schema | None:
+        """The columns that the table was written with; None if it is empty or not there. `version` None: the newest."""
+        table = self._delta(name, version)
+        if table is None or not table.file_uris():
+            return None
+        return pa.schema(table.schema().to_arrow())
+
+    def _uri(self, name: str) -> str:
+        return f"{self.location}/{folder_of(name)}"
+
+    def _file_uri(self, name: str, path: str) -> str:
+        return path if path.startswith("/") or "://" in path else f"{self._uri(name)}/{path}"
+
+    def _delta(self, name: str, version: int | None = None) -> DeltaTable | None:
+        known_name(name)
+        known = self._newest.get(name)
+        if version is not None:
+            return known if known is not None and known.version() == version else self._opened(name, version)
+        if name in self._absent or (known is not None and self._is_newest(name, int(known.version()))):
+            return known
+        opened = self._opened(name)
+        if opened is not None:
+            self._newest[name] = opened
+        if self._lease is not None:
+            (self._checked if opened is not None else self._absent).add(name)
+        return opened
+
+    def _is_newest(self, name: str, version: int) -> bool:
+        """Opening a table reads its log, 10 ms and in a store a request per commit; a stage asks for the same one
+        dozens of times."""
+        if name in self._checked:
+            return True  # the one writer is this process
+        log = f"{folder_of(name)}/_delta_log"
+        is_newest = not self._files.is_there(f"{log}/{version + 1:020d}.json") and (
+            not self._files.is_local or self._files.is_there(f"{log}/{version:020d}.json")
+        )
+        if is_newest and self._lease is not None:
+            self._checked.add(name)
+        return is_newest
+
+    def _opened(self, name: str, version: int | None = None) -> DeltaTable | None:
+        if self._files.is_local and not self._files.is_there(f"{folder_of(name)}/_delta_log"):
+            return None  # DeltaTable() would say so more slowly
+        try:
+            return DeltaTable(self._uri(name), version=version, storage_options=self._options)
+        except TableNotFoundError:
+            return None
+
+    def _is_committed(self, name: str, transaction: Transactions) -> bool:
+        wanted = as_mapping(transaction)
+        if not wanted:
+            return False
+        done = self.transaction_versions(name, list(wanted))
+        return all((seen := done[app]) is not None and seen >= version for app, version in wanted.items())
+
+    def _write(
+        self,
+        name: str,
+        data: pa.Table | None,
+        transaction: Transactions,
+        adds: Sequence[AddAction] = (),
+        removes: Sequence[RemoveAction] = (),
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        only_if_changed: bool = False,
+    ) -> bool:
+        if self._is_committed(name, transaction):
+            return False
+        actions: list[AddAction | RemoveAction] = [*removes, *adds]
+        if data is not None and data.num_rows:
+            actions += self._put_rows(name, data)
+        if not actions and (not as_mapping(transaction) or (only_if_changed and self.exists(name))):
+            return False
+        if not self.exists(name):
+            DeltaTable.create(
+                self._uri(name), self.schema(name), mode="ignore", name=name, storage_options=self._options
+            )
+        self._commit(name, actions, as_mapping(transaction), metadata or {})
+        return True
+
+    def _commit(
+        self,
+        name: str,
+        actions: Sequence[AddAction | RemoveAction],
+        transactions: Mapping[str, int],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """Commit the version after the newest, or nothing: what is removed and kept was worked out from the newest.
+
+        A commit that only adds may follow what somebody else added meanwhile.
+        """
+        self._confirm_lease()
+        only_adds = not any(isinstance(action, RemoveAction) for action in actions)
+        for tries_left in reversed(range(_APPEND_TRIES if only_adds else 1)):
+            if self._try_commit(name, actions, transactions, metadata):
+                return
+            if only_adds and transactions and self._is_committed(name, transactions):
+                return
+            if tries_left:
+                time.sleep(random.uniform(0.005, 0.05))
+        raise WarehouseError(
+            f"{self.location} was changed by another process at the same moment; nothing of this was committed, run "
+            "it again."
+        )
+
+    def _try_commit(
+        self,
+        name: str,
+        actions: Sequence[AddAction | RemoveAction],
+        transactions: Mapping[str, int],
+        metadata: Mapping[str, Any],
+    ) -> bool:
+        """False if somebody else's commit took the place."""
+        table = self._newest.get(name) if name in self._checked else self._opened(name)
+        self._forget(name)  # a commit changes it, and what it is after one that failed nobody knows
+        assert table is not None, name
+        next_version, commit_id = int(table.version()) + 1, uuid.uuid4().hex
+        try:
+            table.create_write_transaction(
+                actions,
+                mode="append",
+                schema=table.schema(),
+                commit_properties=CommitProperties(
+                    app_transactions=[Transaction(app, version) for app, version in transactions.items()],
+                    custom_metadata={**metadata, COMMIT_ID: commit_id},
+                    max_commit_retries=0,
+                ),
+            )
+        except (DeltaError, OSError):
+            # The answer may have been lost, and the commit be there.
+            log = self._files.read(f"{folder_of(name)}/_delta_log/{next_version:020d}.json")
+            if log is None:
+                raise
+            return commit_id.encode() in log
+        table.update_incremental()
+        self._newest[name] = table
+        if name in self._small_files:
+            self._small_files[name] += sum(isinstance(action, AddAction) for action in actions)
+        self._forget_before(name, int(table.version()))
+        if self._lease is not None:
+            self._checked.add(name)
+        return True
+
+    def _forget_before(self, name: str, version: int) -> None:
+        for place in [place for place in self._transactions if place[0] == name and place[1] < version]:
+            del self._transactions[place]
+        for listed in [listed for listed in self._file_lists if listed[0] == name and listed[1] < version - 8]:
+            del self._file_lists[listed]
+
+    def _forget(self, name: str) -> None:
+        self._newest.pop(name, None)
+        self._checked.discard(name)
+        self._absent.discard(name)
+
+    def _put_parquet(self, name: str, file: str, data: pa.Table) -> None:
+        path = self._files.path(f"{folder_of(name)}/{file}")
+        self._files.make_folder_of(f"{folder_of(name)}/{file}")
+        pq.write_table(data, path, filesystem=self._files.fs, compression="zstd")
+
+    def _put_rows(self, name: str, rows: pa.Table) -> list[AddAction]:
+        """New files of the table, which no commit names yet. What is replaced before long has files of its own."""
+        schema = self.schema(name)
+        rows = in_types_of(rows.select(schema.names), schema)
+        is_soon = soon_replaced(name, rows)
+        adds = []
+        for kind, of_kind in (("part", pc.invert(is_soon)), (SOON_REPLACED, is_soon)):
+            chosen, most = rows.filter(of_kind), most_rows(name, is_soon_replaced=kind == SOON_REPLACED)
+            if chosen.num_rows > most:
+                chosen = in_order(name, chosen)
+            adds += [self._put_file(name, kind, chosen.slice(at, most)) for at in range(0, chosen.num_rows, most)]
+        return adds
+
+    def _put_file(self, name: str, kind: str, rows: pa.Table, *, is_change: bool = True) -> AddAction:
+        file = f"{kind}-{uuid.uuid4().hex}.parquet"
+        self._files.make_folder_of(f"{folder_of(name)}/{file}")
+        put_rows(name, self._file_uri(name, file), rows)
+        return self._add_action(name, file, is_change=is_change)
+
+    def _add_action(self, name: str, file: str, *, is_change: bool = True) -> AddAction:
+        path = self._files.path(f"{folder_of(name)}/{file}")
+        rows = footer(self._file_uri(name, file)).num_rows
+        info = self._files.fs.get_file_info(path)
+        now_ms = int(time.time() * 1000)
+        return AddAction(file, info.size, {}, now_ms, is_change, json.dumps({"numRecords": rows}))
+
+    def _taken_in(self, name: str, file: str) -> AddAction:
+        inside = os.path.basename(file)
+        if not self._files.is_there(f"{folder_of(name)}/{inside}"):
+            self._files.take(file, f"{folder_of(name)}/{inside}")
+            linked(file, self._file_uri(name, inside))
+        return self._add_action(name, inside)
+
+    def _few_rows(self, name: str, files: Sequence[str], schema: pa.Schema) -> pa.Table:
+        """These columns of all rows of the files; without a question to DuckDB where they are few. Where they are many,
+        rows that are alike come once."""
+        if len(files) > _FEW_FILES or sum(footer(file).num_rows for file in files) > _FEW_ROWS:
+            return self._rows(name, files, schema, distinct=True)
+        groups = [(file, number) for file in files for number in range(footer(file).num_row_groups)]
+        return pa.concat_tables(
+            [schema.empty_table(), *(whole(row_group(*group, schema.names), schema) for group in groups)]
+        )
+
+    def _rows(
+        self,
+        name: str,
+        files: Sequence[str],
+        schema: pa.Schema,
+        where: str | None = None,
+        params: Sequence[Any] = (),
+        *,
+        distinct: bool = False,
+    ) -> pa.Table:
+        listed = ("DISTINCT " if distinct else "") + ", ".join(f'"{c}"' for c in schema.names)
+        condition = f" WHERE {where}" if where else ""
+        with cursor() as db:
+            try:
+                found = db.execute(f"SELECT {listed} FROM {relation(files)}{condition}", list(params)).to_arrow_table()
+            except (duckdb.BinderException, duckdb.InvalidInputException):
+                # Files of an older version of the table, which lacked a column.
+                db.register("extended", pa.concat_tables([extended(name, read_parquet(file)) for file in files]))
+                found = db.execute(f"SELECT {listed} FROM extended{condition}", list(params)).to_arrow_table()
+        return in_types_of(found, schema)
+
+
+def read_parquet(file: str) -> pa.Table:
+    fs, path = located(file)
+    return pq.read_table(path, filesystem=fs)
+
+
+def known_name(name: str) -> str:
+    if name not in tables.BY_NAME:
+        raise WarehouseError(f"There is no table {name!r}; tables are {', '.join(sorted(tables.BY_NAME))}.")
+    return name
+
+
+def _delta_options(location: str) -> dict[str, str] | None:
+    if "://" not in location:
+        return None
+    from rebalance_audit.warehouse.object_store import delta_options
+
+    return delta_options(location)
+
+
+def folder_of(name: str) -> str:
+    return name.replace(".", "/")
+
+
+def as_mapping(transaction: Transactions) -> dict[str, int]:
+    if transaction is None:
+        return {}
+    return dict([transaction]) if isinstance(transaction, tuple) else dict(transaction)
+
+
+def paths_and_sizes(table: DeltaTable) -> list[tuple[str, int]]:
+    actions = pa.table(table.get_add_actions(flatten=True))
+    return list(zip(actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist(), strict=True))
