@@ -21,7 +21,19 @@ from app.page.outward import outward
 from app.page.palette import palette
 from app.page.picture import time_line
 from app.page.present import present
-from app.page.saying import clickable_table, downloads, facts, heading, long_table, note, panel, say, table, title
+from app.page.saying import (
+    clickable_table,
+    downloads,
+    facts,
+    heading,
+    long_table,
+    note,
+    nothing,
+    panel,
+    say,
+    table,
+    title,
+)
 from app.page.search import search
 from app.page.time_range import default_span, number_param, set_span, show_all, span_of, span_words, zone, zone_name
 
@@ -51,6 +63,7 @@ __all__ = [
     "long_table",
     "not_known",
     "note",
+    "nothing",
     "number_param",
     "open_target",
     "outward",

@@ -96,13 +96,24 @@ def _damage() -> None:
     ones."""
     location = warehouse_location()
     try:
-        found = opened_for_visitor(location).damaged() if location is not None else ()
+        found = opened_for_visitor(location).damaged() if location is not None else {}
     except WarehouseError:
         return  # the page itself says so
     if found:
+        which = "A table" if len(found) == 1 else f"{len(found):,} tables"
         panel(
-            Html("<p><b>A part of this page cannot be shown.</b> What rests on it is missing below, not zero.</p>"),
-            *[fill("<p>The table {why}.</p>", why=words.with_code(why)) for why in found],
+            fill(
+                "<p><b>{which} cannot be read.</b> What rests on it is not known here, and not zero.</p>", which=which
+            ),
+            *[
+                fill(
+                    "<p>{name}{holds} {why}.</p>",
+                    name=words.code(name),
+                    holds=f" ({words.HOLDS[name]})" if name in words.HOLDS else "",
+                    why=words.with_code(why.removeprefix(f"{name} ")),
+                )
+                for name, why in found.items()
+            ],
         )
 
 
@@ -164,6 +175,8 @@ def reader_with_groups() -> Questions:
     found = reader()
     if found.group_count() or (found.sight is not None and found.connect_groups()):  # a team may have connectors alone
         return found
+    if found.unread("gold.group"):
+        return found  # what the other tables hold is worth showing
     if found.sight is not None:
         title("None of your team's groups is here yet")
         panel(
@@ -207,10 +220,22 @@ def broken(what: str, why: str) -> NoReturn:
     st.stop()
 
 
-def not_known(kind: str, found_id: str | None, cluster_id: str | None, view: str) -> NoReturn:
-    """Where the address names none of a kind, or one that is not there; `view` lists those that are."""
+def not_known(
+    kind: str, found_id: str | None, cluster_id: str | None, view: str, unread: str | None = None
+) -> NoReturn:
+    """Where the address names none of a kind, or one that is not there; `view` lists those that are. `unread`: the
+    table that would hold it, where that cannot be read."""
     title(f"Which {kind}?")
-    if found_id:
+    if unread is not None:
+        panel(
+            fill(
+                "<p>Whether there is a {kind} {id} is not known: {table} cannot be read.</p>",
+                kind=kind,
+                id=words.code(found_id or "", 80),
+                table=unread,
+            )
+        )
+    elif found_id:
         panel(
             fill(
                 "<p>Nothing is known of {kind} {id} in cluster {c}.</p>",

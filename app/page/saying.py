@@ -32,6 +32,14 @@ def note(template: str, /, **parts: object) -> None:
     st.html(fill(f'<p class="ra-note">{template}</p>', **parts))
 
 
+def nothing(unread: str | None, template: str, /, **parts: object) -> None:
+    """That there is none; where the table that holds them could not be read (`Tables.unread`), that nobody knows."""
+    if unread is None:
+        note(template, **parts)
+    else:
+        note("Not known: {table} cannot be read.", table=unread)
+
+
 def panel(*paragraphs: Html) -> None:
     st.html(fill('<div class="ra-state">{all}</div>', all=words.join(list(paragraphs))))
 

@@ -104,10 +104,15 @@ class Tables:
                 kept[key] = made
         return made
 
-    def damaged(self) -> tuple[str, ...]:
-        """What could not be read of this publication, and what to do, a sentence per table, as far as anybody asked."""
+    def damaged(self) -> dict[str, str]:
+        """What could not be read of this publication, and what to do, a sentence by table, as far as anybody asked."""
         with self._lock:
-            return tuple(self._damaged.values())
+            return dict(self._damaged)
+
+    def unread(self, *names: str) -> str | None:
+        """The first of these tables that could not be read, as far as anybody asked: what rests on it is not known."""
+        with self._lock:
+            return next((name for name in names if name in self._damaged), None)
 
     def found_damage(self) -> bool:
         """Checks every table after a page failed, and returns whether one is damaged that was not known to be. From

@@ -50,21 +50,31 @@ def normal_work(number: int) -> str:
     return f"{number:,} {'was' if number == 1 else 'were'} part of the protocol's normal work"
 
 
-def trust(coverage: Sequence[Coverage], undecoded_count: int, checks: Sequence[CheckRow]) -> Html:
-    """Gaps, what was not understood, and failed checks."""
+def trust(
+    coverage: Sequence[Coverage], undecoded_count: int, checks: Sequence[CheckRow], unread: Sequence[str] = ()
+) -> Html:
+    """Gaps, what was not understood, and failed checks. `unread`: tables of these that cannot be read."""
     sources = words.count(len({(c.cluster_id, c.source) for c in coverage}), "source")
     gap_count = sum(c.is_gap for c in coverage)
     parts = [fill("<b>No gap</b> is known in {s}.", s=sources)]
-    if not coverage:
-        parts = [Html("<b>What was seen is not known</b>: no ledger of sources was published yet.")]
+    if "gold.coverage" in unread:
+        parts = [Html("<b>What was seen is not known</b>: gold.coverage cannot be read.")]
+    elif not coverage:
+        return Html("<b>No evidence was read yet.</b>")
     elif gap_count:
         parts = [fill("<b>{n}</b> in {s}.", n=words.count(gap_count, "gap"), s=sources)]
     if undecoded_count:
         what = words.count(undecoded_count, "record or line", "records and lines")
         parts.append(fill("{n} could not be read.", n=what))
     else:
-        parts.append(Html("Everything that was read was understood."))
-    if failed := sum(not c.success for c in checks):
+        parts.append(
+            Html("Whether all of it was understood is not known: silver.undecoded cannot be read.")
+            if "silver.undecoded" in unread
+            else Html("Everything that was read was understood.")
+        )
+    if "gold.check" in unread:
+        parts.append(Html("Whether the checks hold is not known: gold.check cannot be read."))
+    elif failed := sum(not c.success for c in checks):
         parts.append(fill("{n} failed.", n=words.count(failed, "check")))
     else:
         parts.append(Html("No check failed." if checks else "No check has run yet."))

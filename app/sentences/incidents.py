@@ -8,20 +8,33 @@ from app.sentences.fleet import IS_NOW_MS
 from app.words import Html, fill
 
 
-def going_on(counted: IncidentCount, worst: str | None, in_time: Fleet, ended_before_ms: int) -> Html:
+def going_on(
+    counted: IncidentCount,
+    worst: str | None,
+    in_time: Fleet,
+    ended_before_ms: int,
+    unread_incidents: str | None = None,
+    unread_rebalances: str | None = None,
+) -> Html:
     """How much is open and what that cost, the worst of it, and what the whole time cost. `ended_before_ms`: how long
-    ago the evidence ends."""
+    ago the evidence ends. The last two: a table that cannot be read, without which the one or the other is not known.
+    """
     open_ = words.count(counted.open_count, "incident")
     critical = f", {counted.critical_count:,} critical" if counted.critical_count else ""
     first = Html("<b>No incident open</b>")
     if counted.open_count:
         cost = words.costs(counted.open_partition_seconds, counted.open_task_seconds)
         first = fill("<b>{n} open</b>{c}{cost}", n=open_, c=critical, cost=f", {cost} of downtime" if cost else "")
+    if unread_incidents is not None:
+        first = fill("<b>Which incidents are open is not known</b>: {t} cannot be read", t=unread_incidents)
     parts = [fill("{first}.", first=first)]
     if worst is not None and counted.open_count:
         lead = "" if counted.open_count == 1 else "The worst: "
         parts.append(fill("{lead}<b>{worst}</b>.", lead=lead, worst=worst))
-    parts.append(cost_of(in_time))
+    if unread_rebalances is None:
+        parts.append(cost_of(in_time))
+    else:
+        parts.append(fill("How many rebalances there were is not known: {t} cannot be read.", t=unread_rebalances))
     if ended_before_ms >= IS_NOW_MS:
         old = words.ago(0, ended_before_ms).removesuffix(" ago")
         parts.append(fill("The newest evidence is {old} old.", old=old))

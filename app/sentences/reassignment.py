@@ -128,7 +128,7 @@ def reassignment(r: Reassignment, now_ms: int) -> Html:
     parts = [fill("<b>It {how}</b>{took}: {move}.", how=_ENDINGS[r.outcome], took=took, move=move)]
     if r.blocked_by is not None and r.longest_standstill_ms is not None:
         stood = words.duration(r.longest_standstill_ms)
-        parts.append(fill("For {t} of it nothing went on: {why}.", t=stood, why=blocked(r)))
+        parts.append(fill("For {t} of it there was no progress: {why}.", t=stood, why=blocked(r)))
     if r.outcome == "cancelled":
         parts.append(Html("The set of replicas is the old one; their order, and so the preferred leader, may not be."))
     if r.detail:

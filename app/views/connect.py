@@ -245,6 +245,9 @@ def history(tasks: list[ConnectTask]) -> None:
 reader = page.reader()
 groups = reader.connect_groups()
 page.title("Connect", under="Which tasks were not running?")
+if unread := reader.unread("gold.connect_task", "gold.group") if not groups else None:
+    page.nothing(unread, "")
+    st.stop()
 if not groups:
     page.panel(
         Html("<p>No Connect cluster was seen: no group of workers, and no status topic.</p>"),
@@ -259,7 +262,8 @@ cluster_id, group_id = page.group_in_address("Connect cluster", groups)
 place_of_answer = st.container()
 whole = reader.connect_span(cluster_id, group_id)
 if whole is None:
-    page.say("The workers' group {g} is known, but no task of it was seen.", g=words.code(group_id))
+    unread = reader.unread("gold.connect_task")
+    page.nothing(unread, "The workers' group {g} is known, but no task of it was seen.", g=words.code(group_id))
     st.stop()
 marks = reader.marks(cluster_id=cluster_id, group_id=group_id)
 span = page.span_of(whole, page.default_span(whole, whole.to_ms), marks)
@@ -270,7 +274,10 @@ tasks = reader.connect_tasks(cluster_id, group_id, span)
 whole_rebalances = reader.rebalances_around(cluster_id, group_id, span)
 by_id = {r.rebalance_id: r for r in whole_rebalances}
 with place_of_answer:
-    st.html(fill('<p class="ra-say">{a}</p>', a=sentences.connect(tasks, span)))
+    if unread := reader.unread("gold.connect_task"):
+        page.nothing(unread, "")
+    else:
+        st.html(fill('<p class="ra-say">{a}</p>', a=sentences.connect(tasks, span)))
 if tasks:
     picture_of(tasks)
     stories()

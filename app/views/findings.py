@@ -140,6 +140,9 @@ def listing() -> None:
     everything = reader.findings(cluster_id=cluster_id if group else None, group_id=group)
     page.title("Findings", under="What is open, what was?")
     open_count = sum(f.status == FindingStatus.OPEN for f in everything)
+    if unread := reader.unread("gold.finding"):
+        page.nothing(unread, "")
+        return
     if not everything:
         page.say("<b>Nothing was found</b> in what was read.")
         page.note(

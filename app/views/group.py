@@ -99,7 +99,10 @@ def pause_bars(rebalances: pd.DataFrame, span: Span) -> None:
     page.heading("Longest downtime of each rebalance, beside the broker's own window")
     st.html(bars.pause_distribution_html(pauses, windows))
     panels.headline(reader.headline(span, cluster_id, group_id))
-    page.note("The window runs from preparing to the group record; members work on until their next heartbeat.")
+    page.note(
+        "The broker's own window runs from its line \u201cPreparing to rebalance\u201d until it writes the group's "
+        "record; members work on until their next heartbeat."
+    )
 
 
 def time_line(span: Span) -> None:
@@ -138,14 +141,14 @@ reader = page.reader_with_groups()
 cluster_id, group_id = page.param("cluster"), page.param("group")
 group = reader.group(cluster_id, group_id) if cluster_id and group_id else None
 if group is None or cluster_id is None or group_id is None:
-    page.not_known("group", group_id, cluster_id, "groups")
+    page.not_known("group", group_id, cluster_id, "groups", reader.unread("gold.group"))
 
 unit = words.resource(group.protocol_type)
 page.title(words.name(group_id, 80), over=state_line(group), under="What has this group been through?")
 page.present([cluster_id], group_id)
 whole = reader.span(cluster_id, group_id)
 if whole is None:
-    page.say("The group is known, but none of its rebalances was seen.")
+    page.nothing(reader.unread("gold.rebalance"), "The group is known, but none of its rebalances was seen.")
     st.stop()
 marks = reader.marks(cluster_id=cluster_id, group_id=group_id)
 span = page.span_of(whole, page.default_span(whole, group.last_rebalance_at_ms), marks)
@@ -161,7 +164,7 @@ in_time = coincidence.coincidences(rebalances, elections, hangs_on.offsets_parti
 if len(members):
     time_line(span)
 elif len(rebalances):
-    page.note("No member is known in that time: not drawn.")
+    page.nothing(reader.unread("gold.rebalance_member"), "No member is known in that time: not drawn.")
 if len(rebalances):
     st.html(fill('<p class="ra-say">{a}</p>', a=sentences.group(rebalances, causes, unit, span)))
     if (still := sentences.standstill(group.standstill_seconds_estimate, unit)) is not None:
@@ -179,8 +182,10 @@ with st.container(horizontal=True):
     page.outward(span, cluster=cluster_id, group=group_id)
 
 incidents = reader.incidents(span, cluster_id=cluster_id, group_id=group_id, most=MOST_INCIDENTS)
-if incidents:
+if incidents or reader.unread("gold.incident"):
     page.heading("Its incidents")
+    if not incidents:
+        page.nothing(reader.unread("gold.incident"), "None.")
     page.incident_list(incidents, "Incidents of this group, open ones first", "group-incidents", with_cluster=False)
 shown_there = {f for i in incidents for f in i.finding_ids}
 apart = [
@@ -207,7 +212,7 @@ if len(rebalances):
     last = str(rebalances.iloc[-1]["rebalance_id"])
     staying = [m for m in reader.members_of(cluster_id, [last]).get(last, []) if m.change != MemberChange.LEFT]
     if staying:
-        page.heading("Who held what after the last of them")
+        page.heading("Who held what after the last rebalance")
         page.table(
             ["member", "host", "holds", "session timeout"],
             [

@@ -5,7 +5,7 @@ import streamlit as st
 
 from app import page, words
 from app.answers.rows import Span
-from app.words import fill
+from app.words import Html, fill
 from rebalance_audit.domain.kinds import Severity
 
 MOST_SHOWN = 500
@@ -56,6 +56,15 @@ def open_words(count: int, severity: str | None) -> str:
     return f"{count:,} {severity}" if count and severity else ""
 
 
+def care_words(care: int, all_: int) -> Html:
+    groups = words.count(all_, "group")
+    if unread := reader.unread("gold.group", "gold.incident"):
+        return fill("Which groups have open incidents is <b>not known</b>: {t} cannot be read", t=unread)
+    return fill(
+        "<b>{n}</b> of {all} {have} open incidents", n=f"{care:,}", all=groups, have="has" if care == 1 else "have"
+    )
+
+
 def shown(frame: pd.DataFrame, with_cluster: bool) -> pd.DataFrame:
     cluster = {"cluster": [words.name(c, 40) for c in frame["cluster_id"]]}
     return pd.DataFrame(
@@ -91,14 +100,14 @@ def listing(span: Span) -> None:
     only_open = page.flag_in_address("only with open incidents", "care")
     found = matching(everything, wanted, chosen, only_open)
     busy = int((everything["rebalances"] > 0).sum())
-    care = int((everything["open_incident_count"] > 0).sum())
+    said_busy = f"{busy:,} rebalanced in that time"
+    if unread := reader.unread("gold.rebalance"):
+        said_busy = f"how many rebalanced is not known, since {unread} cannot be read"
     with place_of_answer:
         page.say(
-            "<b>{care}</b> of {all} {have} open incidents; {busy} rebalanced in that time. {shown}",
-            care=f"{care:,}",
-            all=words.count(len(everything), "group"),
-            have="has" if care == 1 else "have",
-            busy=f"{busy:,}",
+            "{care}; {busy}. {shown}",
+            care=care_words(int((everything["open_incident_count"] > 0).sum()), len(everything)),
+            busy=said_busy,
             shown="" if len(found) == len(everything) else f"{words.count(len(found), 'group')} match.",
         )
     page.note(
@@ -108,7 +117,9 @@ def listing(span: Span) -> None:
         if len(found) > MOST_SHOWN
         else "",
     )
-    if found.empty:
+    if unread := reader.unread("gold.group"):
+        page.nothing(unread, "")
+    elif found.empty:
         page.panel(
             fill(
                 "<p>No group matches. {all} are known; clear the search and the filters to see them.</p>",

@@ -19,7 +19,7 @@ def strip(span: Span) -> None:
     """Rebalances, or what they cost, per cluster over the chosen time."""
     counted = reader.fleet_over_time(span, charts.BUCKETS)
     if counted.empty:
-        page.note("No rebalance in this time.")
+        page.nothing(reader.unread("gold.rebalance"), "No rebalance in this time.")
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         show = page.switch_in_address("Height", "show", _SHOWN)
@@ -46,6 +46,10 @@ def badge(i: IncidentRow) -> str:
 
 
 def incidents(span: Span, counted: IncidentCount, open_: list[IncidentRow]) -> None:
+    if unread := reader.unread("gold.incident"):
+        page.heading("Incidents")
+        page.nothing(unread, "")
+        return
     page.heading(f"Incidents: {counted.open_count:,} open, {counted.over_count:,} over")
     with_cluster = len(seen) > 1
     if counted.open_count:
@@ -135,7 +139,9 @@ fleet = reader.fleet(span)
 counted = reader.incident_count(span)
 open_now = reader.incidents(span, expected=False, is_open=True, most=HOME_OPEN)
 with place_of_title:
-    page.title("Fleet", under=sentences.going_on(counted, worst(open_now), fleet, clock.now_ms() - whole.to_ms))
+    unread = [reader.unread(name) for name in ("gold.incident", "gold.rebalance")]
+    said = sentences.going_on(counted, worst(open_now), fleet, clock.now_ms() - whole.to_ms, *unread)
+    page.title("Fleet", under=said)
 chosen = next((m for m in marks if m.mark_id == page.param("since")), None)
 if chosen is not None:
     before = Span(from_ms=chosen.at_ms - span.length_ms, to_ms=chosen.at_ms - 1)

@@ -176,7 +176,7 @@ reader = page.reader_with_groups()
 cluster_id, incident_id = page.param("cluster"), page.param("incident")
 found = reader.incident(cluster_id, incident_id) if cluster_id and incident_id else None
 if found is None:
-    page.not_known("incident", incident_id, cluster_id, "home")
+    page.not_known("incident", incident_id, cluster_id, "home", reader.unread("gold.incident"))
 alerts = reader.alerts_about(found.incident_id)
 subject = page.subject_of(found)
 page.title(subject, over=state_line(found), under=page.cause_of(found))

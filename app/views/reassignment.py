@@ -72,7 +72,7 @@ cluster_id, wanted = page.param("cluster"), page.param("reassignment")
 known = reader.reassignments_with_steps(cluster_id, [wanted]) if cluster_id and wanted else []
 whole = reader.reassignment_span(cluster_id) if known and cluster_id else None
 if cluster_id is None or whole is None:
-    page.not_known("reassignment", wanted, cluster_id, "reassignments")
+    page.not_known("reassignment", wanted, cluster_id, "reassignments", reader.unread("gold.reassignment"))
 
 r = known[0]
 tz, now = page.zone(), whole.to_ms
@@ -122,7 +122,7 @@ if r.steps:
     st.html(ladder.table_html(r, [_since(s.at_ms) for s in r.steps]))
     st.html(ladder.LEGEND)
 else:
-    page.note("Not known: no state of it was seen.")
+    page.nothing(reader.unread("gold.reassignment_step"), "Not known: no state of it was seen.")
 if r.progress:
     page.heading("Each new replica")
     page.table(

@@ -64,7 +64,7 @@ def _at(replicas: object) -> str:
 def ladders(found: list[Reassignment]) -> None:
     if not found:
         return
-    page.heading("How each came along")
+    page.heading("How far each came")
     rows: list[list[str | Html]] = [
         [
             fill(
@@ -89,7 +89,7 @@ def ladders(found: list[Reassignment]) -> None:
 def elections_table(found: pd.DataFrame) -> None:
     page.heading("Changes of leaders")
     if found.empty:
-        page.note("None in that time.")
+        page.nothing(reader.unread("gold.leader_election"), "None in that time.")
         return
     newest = found.iloc[::-1].head(MOST_ELECTIONS)
     tz = page.zone()
@@ -108,7 +108,7 @@ def elections_table(found: pd.DataFrame) -> None:
                 "preferred": [_broker(v) for v in newest["preferred_replica"]],
                 "why": [words.ELECTION_WORDS.get(v, v) for v in newest["cause"]],
                 "outcome": [str(v).replace("_", " ") for v in newest["outcome"]],
-                "what prevented the preferred": [
+                "why not the preferred": [
                     "" if v is None or pd.isna(v) else words.name(str(v).replace("_", " "), 80)
                     for v in newest["prevented_by"]
                 ],
@@ -130,21 +130,32 @@ def longest_of(c: ClusterMovesRow) -> str:
     return f"{words.duration(c.longest_standstill_ms)}: {why}"
 
 
+def going_on(moving: int, stalled: int) -> str:
+    """How many move and how many do not come on, without a nought."""
+    moves = words.count(moving, "reassignment is moving", "reassignments are moving")
+    still = words.count(stalled, "reassignment is stalled", "reassignments are stalled")
+    if moving and stalled:
+        return f"{still}, {words.count(moving, 'is moving', 'are moving')}"
+    if stalled:
+        return f"{still}, no other is moving"
+    return f"{moves}, none is stalled" if moving else "Nothing is moving, and nothing is stalled"
+
+
 def all_clusters() -> None:
     """Every cluster in a line, since a stalled one may be in another than the one that is looked at."""
     found = reader.reassignments_by_cluster()
+    if unread := reader.unread("gold.reassignment"):
+        page.nothing(unread, "")
+        return
     running, still = sum(c.open_count for c in found), sum(c.stalled_count for c in found)
     page.say(
-        "<b>{still}</b>, {moving}, in {n}.",
-        still=words.count(still, "reassignment is stalled", "reassignments are stalled")
-        if still
-        else "No reassignment is stalled",
-        moving=words.count(running - still, "is moving", "are moving"),
+        "<b>{what}</b>, in {n}.",
+        what=going_on(running - still, still),
         n=words.count(len(found), "cluster"),
     )
     tz = page.zone()
     page.table(
-        ["cluster", "stalled", "moving", "seen", "stalled the longest", "newest asked for"],
+        ["cluster", "stalled", "moving", "seen", "stalled the longest", "last asked for"],
         [
             [
                 words.code(c.cluster_id, 40),
@@ -174,8 +185,12 @@ def overview() -> None:
     still = everything[everything["stalled_since_ms"].notna()]
     stalled = reader.reassignments_with_steps(cluster_id, still["reassignment_id"].head(500).tolist())
     with place_of_answer:
+        unread = reader.unread("gold.reassignment")
         said = sentences.reassignments(everything, stalled[0] if stalled else None, span, stood_longest(everything))
-        st.html(fill('<p class="ra-say">{s}</p>', s=said))
+        if unread is None:
+            st.html(fill('<p class="ra-say">{s}</p>', s=said))
+        else:
+            page.nothing(unread, "")
         page.note("As of {at}: there the evidence of this cluster ends.", at=words.instant(whole.to_ms, page.zone()))
         panels.typed(stalled)
         with st.container(horizontal=True):
@@ -191,7 +206,7 @@ def overview() -> None:
     rebalances = reader.rebalances_of_cluster(cluster_id, span)
     copies = reader.copies(cluster_id, span)
     if len(copies) or len(elections):
-        page.heading("What each broker was given")
+        page.heading("What each broker had to copy")
         room = max(50, span.length_ms // 200)
         picture = charts.brokers_time_line(copies, elections, rebalances, span.from_ms - room, span.to_ms + room)
         clicked = page.time_line(
@@ -209,7 +224,7 @@ def overview() -> None:
     ladders(reader.reassignments_with_steps(cluster_id, first))
     page.heading("Every reassignment")
     if everything.empty:
-        page.note("None in that time.")
+        page.nothing(reader.unread("gold.reassignment"), "None in that time.")
     else:
         listing(everything)
     elections_table(elections)

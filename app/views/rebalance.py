@@ -107,7 +107,7 @@ def cost(r: Rebalance, unit: str) -> str | Html:
 
 def movements(found: tuple[Movement, ...]) -> None:
     if not found:
-        page.note("No resource stopped, moved or began.")
+        page.nothing(reader.unread("gold.movement"), "No resource stopped, moved or began.")
         return
 
     def owner(client_id: str | None, worker_url: str | None, member_id: str | None) -> str:
@@ -164,7 +164,7 @@ reader = page.reader_with_groups()
 cluster_id, rebalance_id = page.param("cluster"), page.param("rebalance")
 r = reader.rebalance(cluster_id, rebalance_id) if cluster_id and rebalance_id else None
 if r is None or cluster_id is None:
-    page.not_known("rebalance", rebalance_id, cluster_id, "groups")
+    page.not_known("rebalance", rebalance_id, cluster_id, "groups", reader.unread("gold.rebalance"))
 
 unit = words.resource(r.protocol_type)
 tz = page.zone()
@@ -209,7 +209,8 @@ if picture is None:
     page.note("Not drawn: none of its times is known.")
 elif not has_pauses:
     left = words.things(r.protocol_type, r.revoked_count) if r.revoked_count else None
-    page.note(
+    page.nothing(
+        reader.unread("gold.movement"),
         "{what}",
         what=f"Nothing to draw: {left} lost their owner here, and no new one took them in this rebalance."
         if left
@@ -241,7 +242,7 @@ page.heading("Who held what, before and after")
 if r.members:
     members(r.members)
 else:
-    page.note("Not known: no record of this number was seen.")
+    page.nothing(reader.unread("gold.rebalance_member"), "Not known: no record of this number was seen.")
 page.heading("What moved")
 movements(r.movements)
 if len(r.triggers) > 1 or (r.triggers and r.triggers[0].detail):

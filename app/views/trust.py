@@ -36,7 +36,7 @@ def gaps(found: list[Coverage]) -> None:
     """The same gap of several clusters is one row."""
     page.heading("What was not seen")
     if not found:
-        page.note("Nothing is known to be missing.")
+        page.nothing(reader.unread("gold.coverage"), "Nothing is known to be missing.")
         return
     together: dict[tuple[str, str, str, str], list[str]] = {}
     for c in found:
@@ -90,19 +90,21 @@ def contradictions() -> None:
     found = reader.contradictions()
     page.heading("What contradicts the rest")
     if not found:
-        page.note("Nothing: no line and no record had to be left unbelieved.")
+        page.nothing(
+            reader.unread("silver.contradiction"), "Nothing: every record and log line agrees with the others."
+        )
         return
     frame = pd.DataFrame(
         {
             "group": [words.name(c.group_id, 40) for c in found],
             "when": [words.instant(c.at_ms, page.zone()) for c in found],
-            "why it was not believed": [words.name(c.detail, 160) for c in found],
+            "why it was left out": [words.name(c.detail, 160) for c in found],
             "where": [words.name(c.ref, 80) for c in found],
             "cluster": [words.name(c.cluster_id, 30) for c in found],
         }
     )
     page.note("{n}. Click a row to see it.", n=words.count(len(found), "piece of evidence", "pieces of evidence"))
-    row = page.clickable_table(frame, {"why it was not believed": st.column_config.TextColumn(width="large")}, "contra")
+    row = page.clickable_table(frame, {"why it was left out": st.column_config.TextColumn(width="large")}, "contra")
     if row is not None and row < len(found):
         page.go("evidence", cluster=found[row].cluster_id, ref=found[row].ref)
 
@@ -111,7 +113,7 @@ def incomplete() -> None:
     found, total = reader.incomplete()
     page.heading("Rebalances with evidence missing around them")
     if not found:
-        page.note("None.")
+        page.nothing(reader.unread("gold.rebalance"), "None.")
         return
     frame = pd.DataFrame(
         {
@@ -249,9 +251,7 @@ def clocks(found: list[Coverage]) -> None:
     if not logs:
         return
     page.heading("Clocks of the logs")
-    page.note(
-        "Log lines carry local time without a zone. This is what was taken off to reach UTC, and how it is known."
-    )
+    page.note("Log lines carry local time without a zone: how far each node's is from UTC, and how that is known.")
     together: dict[tuple[str, int | None, str | None], set[tuple[str, str]]] = {}
     for c in logs:
         if c.utc_offset_source is not None:
@@ -289,7 +289,7 @@ def unread(counts: dict[str, int]) -> None:
             u=f"{books['undecoded']:,}",
         )
     if not counts:
-        page.note("Nothing.")
+        page.nothing(reader.unread("silver.undecoded"), "Nothing.")
         return
     found = reader.undecoded()
     page.note(
@@ -314,7 +314,7 @@ def unread(counts: dict[str, int]) -> None:
 def verdicts(found: list[CheckRow]) -> None:
     page.heading("Checks of the tables")
     if not found:
-        page.note("No check has run yet.")
+        page.nothing(reader.unread("gold.check"), "No check has run yet.")
         return
     failed = [c for c in found if not c.success]
     page.note("{ok} of {all} hold.", ok=f"{len(found) - len(failed):,}", all=words.count(len(found), "check"))
@@ -356,7 +356,7 @@ checks = reader.checks()
 st.html(
     fill(
         '<p class="ra-say">{a}</p>',
-        a=sentences.trust(coverage, sum(counts.values()), checks),
+        a=sentences.trust(coverage, sum(counts.values()), checks, tuple(reader.damaged())),
     )
 )
 if not coverage and not checks and not reader.group_count():

@@ -19,6 +19,7 @@ from app.words.foreign import (
     visible,
     with_code,
 )
+from app.words.holdings import HOLDS
 from app.words.kafka import (
     FAMILIES,
     FAMILY_SIGN,
@@ -59,6 +60,7 @@ __all__ = [
     "FAMILIES",
     "FAMILY_SIGN",
     "FAMILY_WORDS",
+    "HOLDS",
     "MODE_WORDS",
     "OUTCOME_WORDS",
     "PHASE_WORDS",

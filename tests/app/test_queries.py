@@ -167,7 +167,7 @@ def test_a_table_with_a_lost_file_counts_as_empty_and_is_named_in_one_sentence(t
         file.unlink()
     reader = Questions.open(tmp_path / "w")
     assert reader.group_count() == 0
-    (said,) = reader.damaged()
+    (said,) = reader.damaged().values()
     assert "gold.group" in said
     assert "\n" not in said
 

@@ -250,7 +250,7 @@ def test_expected_rounds_are_called_so(opened: Open, full_warehouse: Path) -> No
     assert "the second round of a cooperative change" in cells(at)
     assert "the second round" not in text  # their sums are booked on what made it necessary
     assert "1 was part of the protocol's normal work, drawn as \u00b7." in text
-    assert "6.0 partition-seconds (5.9 … not bounded)" in text
+    assert "6.0 partition-seconds (5.9 … no upper bound)" in text
 
 
 def test_a_rebalance_shows_who_went_where_and_how_long_it_took(opened: Open, full_warehouse: Path) -> None:
@@ -576,8 +576,9 @@ def test_a_table_that_is_gone_is_no_quiet_fleet(opened: Open, tmp_path: Path) ->
     shutil.rmtree(tmp_path / "w" / "gold" / "incident")
     for view in ("home", "findings", "groups"):
         text = said(opened(tmp_path / "w", view))
-        assert "A part of this page cannot be shown. What rests on it is missing below, not zero." in text
-        assert "gold.incident was there at the last publication and is not any more; restore it from a backup" in text
+        assert "A table cannot be read. What rests on it is not known here, and not zero." in text
+        what = "gold.incident (incidents: what happened, whose doing it was, what it cost)"
+        assert f"{what} was there at the last publication and is not any more; restore it from a backup" in text
 
 
 def test_lost_files_are_said_and_nothing_else_breaks(opened: Open, tmp_path: Path) -> None:
@@ -585,11 +586,66 @@ def test_lost_files_are_said_and_nothing_else_breaks(opened: Open, tmp_path: Pat
     for file in (tmp_path / "w" / "gold" / "movement").glob("*.parquet"):
         file.unlink()
     text = said(opened(tmp_path / "w", "rebalance", cluster=CLUSTER, rebalance="orders/7"))
-    assert "A part of this page cannot be shown." in text
-    assert re.search(r"gold\.movement lacks a file, part-\w+\.parquet; restore it from a backup", text)
+    assert "A table cannot be read." in text
+    assert re.search(
+        r"gold\.movement \(what moved in [\w ,]+\) lacks a file, part-\w+\.parquet; restore it from a backup", text
+    )
     assert "generation 7" in text  # what the other tables say of it is there
     assert "SELECT" not in text
     assert "3 incidents open, 1 critical" in said(opened(tmp_path / "w", "home"))
+
+
+LOST = [
+    # the table, the page, what it must not say without it, what it says
+    ("incident", "home", "No incident open", "Which incidents are open is not known: gold.incident cannot be read."),
+    ("incident", "home", "0 open", "Not known: gold.incident cannot be read."),
+    ("incident", "groups", "0 of", "Which groups have open incidents is not known: gold.incident cannot be read"),
+    ("incident", "group", "None.", "Its incidents Not known: gold.incident cannot be read."),
+    ("incident", "incident", "Nothing is known of", "is not known: gold.incident cannot be read."),
+    ("rebalance", "home", "No rebalance in this time", "How many rebalances there were is not known"),
+    ("rebalance", "groups", "0 rebalanced", "how many rebalanced is not known, since gold.rebalance cannot be read"),
+    ("rebalance", "group", "none of its rebalances was seen", "Not known: gold.rebalance cannot be read."),
+    ("rebalance", "rebalance", "Nothing is known of", "is not known: gold.rebalance cannot be read."),
+    ("movement", "rebalance", "No resource stopped", "What moved Not known: gold.movement cannot be read."),
+    ("rebalance_member", "rebalance", "no record of", "before and after Not known: gold.rebalance_member cannot"),
+    ("rebalance_member", "group", "No member is known", "Not known: gold.rebalance_member cannot be read."),
+    ("finding", "findings", "Nothing was found", "Not known: gold.finding cannot be read."),
+    ("connect_task", "connect", "No task was seen", "Not known: gold.connect_task cannot be read."),
+    ("reassignment", "reassignments", "Nothing is moving", "Not known: gold.reassignment cannot be read."),
+    ("leader_election", "reassignments", "leaders None", "Not known: gold.leader_election cannot be read."),
+    (
+        "coverage",
+        "trust",
+        "Nothing is known to be missing",
+        "What was seen is not known: gold.coverage cannot be read.",
+    ),
+    ("check", "trust", "No check has run", "Whether the checks hold is not known: gold.check cannot be read."),
+    ("group", "home", "Nothing has been audited yet", "3 incidents open, 1 critical"),
+    ("group", "groups", "No group matches", "Not known: gold.group cannot be read."),
+    ("group", "rebalance", "Nothing has been audited yet", "In numbers"),
+]
+
+
+@pytest.mark.parametrize(("table", "view", "lie", "truth"), LOST, ids=lambda text: re.sub(r"\W+", "-", text)[:24])
+def test_what_a_lost_table_held_is_not_known_rather_than_none(
+    opened: Open, tmp_path: Path, table: str, view: str, lie: str, truth: str
+) -> None:
+    gold_rows.write(tmp_path / "w", many=0)
+    found = Questions.open(tmp_path / "w").rows("SELECT incident_id FROM gold.incident ORDER BY 1")[0]["incident_id"]
+    params = {
+        "group": {"cluster": CLUSTER, "group": "orders"},
+        "rebalance": {"cluster": CLUSTER, "rebalance": "orders/7"},
+        "incident": {"cluster": CLUSTER, "incident": found},
+        "connect": {"cluster": CLUSTER, "group": "connect-lab"},
+    }.get(view, {})
+    lost = list((tmp_path / "w" / "gold" / table).rglob("*.parquet"))
+    assert lost
+    for file in lost:
+        file.unlink()
+    text = said(opened(tmp_path / "w", view, **params))
+    assert lie not in text
+    assert truth in text
+    assert FAILED not in text
 
 
 def test_rows_of_another_shape_cost_their_part_of_the_page(opened: Open, tmp_path: Path) -> None:
@@ -597,10 +653,11 @@ def test_rows_of_another_shape_cost_their_part_of_the_page(opened: Open, tmp_pat
     (file,) = (tmp_path / "w" / "gold" / "check").glob("*.parquet")
     pq.write_table(pq.read_table(file).drop_columns(["check_name"]), file)
     text = said(opened(tmp_path / "w", "trust"))
-    assert "A part of this page cannot be shown." in text
-    assert "gold.check has no column check_name: another release wrote it" in text
+    assert "A table cannot be read." in text
+    assert "gold.check (checks of the tables) has no column check_name: another release wrote it" in text
     assert "What was seen, source by source" in text
-    assert "No check has run yet" in text
+    assert "Whether the checks hold is not known: gold.check cannot be read." in text
+    assert "No check has run yet" not in text
     assert FAILED not in text
 
 
