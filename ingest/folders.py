@@ -171,7 +171,8 @@ def _unread(topic: str, sentence: str) -> SourceReading:
 
 def _skipped(topics: Sequence[str]) -> str:
     names = ", ".join(topics[:20]) + (f" and {len(topics) - 20} more" if len(topics) > 20 else "")
-    return f"Skipped, since they are no group or Connect status or config topics ({len(topics)}): {names}."
+    what = "topic that holds" if len(topics) == 1 else "topics that hold"
+    return f"{len(topics):,} {what} neither groups nor Connect's status or configuration: {names}."
 
 
 def _named_topics(meta: Mapping[str, Any]) -> dict[str, str]:

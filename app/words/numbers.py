@@ -39,17 +39,17 @@ def _in_two_units(size: float) -> str:
 
 
 def bounds(lower: float | None, estimate: float | None, upper: float | None, why_not: str = "") -> str:
-    """`12.3 s (10.0 … 13.4)`. A bound no evidence gives is called `not bounded`."""
+    """`12.3 s (10.0 … 13.4)`. Where no evidence gives an end, it says so."""
     if estimate is None:
         return f"not known: {why_not or 'no evidence of when it stopped or went on'}"
     shown = duration(estimate)
     if lower is None and upper is None:
-        return f"{shown} (not bounded)"
+        return f"{shown} (no bounds)"
     unit = _in_unit(abs(estimate))[1]
     is_one_unit = unit is not None and all(_in_unit(abs(end))[1] == unit for end in (lower, upper) if end is not None)
     ends = [
-        "not bounded" if end is None else duration(end).removesuffix(f" {unit}") if is_one_unit else duration(end)
-        for end in (lower, upper)
+        none if end is None else duration(end).removesuffix(f" {unit}") if is_one_unit else duration(end)
+        for end, none in ((lower, "no lower bound"), (upper, "no upper bound"))
     ]
     return f"{shown} ({ends[0]} \u2026 {ends[1]})"
 
@@ -59,7 +59,7 @@ def pause(lower: float | None, estimate: float | None, upper: float | None, why_
     if estimate is None or (estimate >= 0 and (lower is None or lower >= 0)):
         return bounds(lower, estimate, upper, why_not)
     if estimate >= 0:
-        ends = "not bounded" if upper is None else duration(upper)
+        ends = "no upper bound" if upper is None else duration(upper)
         return f"{duration(estimate)} (from two owners for {duration(-(lower or 0))} \u2026 {ends})"
     most = f" (at most {duration(-lower)})" if lower is not None and lower < estimate else ""
     if upper is None:
@@ -91,8 +91,8 @@ def pause_likely(
 
 def ends(lower: float | None, upper: float | None) -> str:
     """What evidence gives for certain: `2.0 s \u2026 18.1 s`."""
-    first = "not bounded" if lower is None else duration(max(0.0, lower))
-    last = "not bounded" if upper is None else duration(max(0.0, upper))
+    first = "no lower bound" if lower is None else duration(max(0.0, lower))
+    last = "no upper bound" if upper is None else duration(max(0.0, upper))
     return f"{first} \u2026 {last}"
 
 
@@ -127,5 +127,8 @@ def seconds_likely(lower: float | None, estimate: float | None, upper: float | N
 def seconds_bounds(lower: float | None, estimate: float | None, upper: float | None, unit: str) -> str:
     if estimate is None:
         return f"not known: {unit}-seconds, no resource's pause is known"
-    ends = ["not bounded" if end is None else _seconds_number(end) for end in (lower, upper)]
+    ends = [
+        none if end is None else _seconds_number(end)
+        for end, none in ((lower, "no lower bound"), (upper, "no upper bound"))
+    ]
     return f"{_seconds_number(estimate)} {unit}-seconds ({ends[0]} \u2026 {ends[1]})"

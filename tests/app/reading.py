@@ -53,7 +53,7 @@ def _with_units(text: str) -> str:
     text = re.sub(
         rf"{unit}(,? \(?likely) ((?:under )?{_N}) to ({_N})(?! ?(?:ms|s|min|h)\b)", r"\1\2 \3 \1 to \4 \1", text
     )
-    return re.sub(rf"{unit} \((not bounded|(?:under )?{_N}) … (not bounded|{_N})\)", r"\1 (\2 \1 … \3 \1)", text)
+    return re.sub(rf"{unit} \((no lower bound|(?:under )?{_N}) … (no upper bound|{_N})\)", r"\1 (\2 \1 … \3 \1)", text)
 
 
 def durations(text: str) -> Iterator[Number]:

@@ -36,8 +36,8 @@ def test_a_duration_is_said_as_people_say_it(ms: float | None, said: str) -> Non
         (10_020, 12_310, 13_400, "12.3 s (10.0 … 13.4)"),
         (30, 50, 90, "50 ms (30 … 90)"),
         (30, 1_500, 70_000, "1.5 s (30 ms … 1 min 10 s)"),
-        (2_970, 3_000, None, "3.0 s (3.0 … not bounded)"),
-        (None, 40, None, "40 ms (not bounded)"),
+        (2_970, 3_000, None, "3.0 s (3.0 … no upper bound)"),
+        (None, 40, None, "40 ms (no bounds)"),
         (0, 0, 0, "0 ms (0 … 0)"),
         (None, None, None, "not known: no evidence of when it stopped or went on"),
     ],
@@ -226,7 +226,7 @@ def test_a_likely_range_stands_in_front_and_what_is_certain_beside_it() -> None:
     assert words.pause_likely(0, 14, 5_100, 14, 14) == "14 ms"
     assert words.pause_likely(2_000, 10_500, 18_100, None, None) == "10.5 s (2.0 … 18.1)"
     assert words.pause_likely(-900, -500, 100, -600, -400) == words.pause(-900, -500, 100)
-    assert words.ends(-3, None) == "0 ms … not bounded"
+    assert words.ends(-3, None) == "0 ms … no upper bound"
 
 
 def test_commands_in_a_sentence_are_set_apart_and_nothing_in_it_is_markup() -> None:

@@ -100,7 +100,7 @@ def test_what_is_not_read_is_said(folder: Path) -> None:
     list(evidence.records())
     said = " ".join(p.sentence for source in evidence.sources for p in source.problems)
     assert "__cluster_metadata" not in said
-    assert "Skipped, since they are no group or Connect status or config topics (1): orders." in said
+    assert "1 topic that holds neither groups nor Connect's status or configuration: orders." in said
 
 
 def test_the_metadata_log_lands_without_secrets_and_names_topics(folder: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from rebalance_audit.domain.detect.history import (
     refs_of,
 )
 from rebalance_audit.domain.detect.modes import number
-from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, likely, listed, shown
+from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, likely, listed, shown, things
 from rebalance_audit.domain.kinds import GroupType, MemberChange, Severity
 from rebalance_audit.domain.model import Finding, Member, Movement
 
@@ -59,7 +59,7 @@ class _GoneTogether:
         """`its 2 partitions stood still for 12.3 s (10 s … 13.4 s)`."""
         if not self.held_count:
             return "it held nothing" if self._is_known_empty else f"which {noun}s it held is not known"
-        held = f"its {counted(self.held_count, noun)}"
+        held = f"its {things(self.held_count, noun, self.step.rebalance.protocol_type)}"
         if self.worst is None:
             if any(m.to_member_id is not None for m in self.movements):
                 return (

@@ -127,6 +127,13 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def things(count: int, noun: str, protocol_type: str | None) -> str:
+    """So many of what a group hands out: Connect hands out connectors beside tasks."""
+    if protocol_type == "connect":
+        return counted(count, "task or connector", "tasks and connectors")
+    return counted(count, noun)
+
+
 def folded(resources: Iterable[str], most: int = 8) -> str:
     """`orders-0 … orders-3, billing-7`: runs of three and more numbers become one; at most `most` pieces."""
     numbered: dict[str, list[int]] = {}

@@ -18,6 +18,7 @@ from rebalance_audit.domain.detect.wording import (
     likely_seconds,
     listed,
     shown,
+    things,
 )
 from rebalance_audit.domain.incidents.episodes import Episode
 from rebalance_audit.domain.incidents.model import Link
@@ -112,7 +113,7 @@ def _what_happened(trouble: Trouble, people: Sequence[Identity]) -> str:
     causes: Counter[str] = Counter(s.rebalance.trigger for _, s in trouble.steps)
     phrases = [phrase_of(c) + (f" ({n} times)" if n > 1 else "") for c, n in causes.most_common()]
     head = title(trouble, people)
-    return f"{head}; its rounds: {listed(phrases, 5)}." if len(causes) > 1 else f"{head}."
+    return f"{head}; its rebalances: {listed(phrases, 5)}." if len(causes) > 1 else f"{head}."
 
 
 def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
@@ -126,9 +127,10 @@ def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
     if cost.estimate is None:
         return f"It took {count}{where}; what it cost is not known."
     longest = max((r.pause_estimate_ms for r in rebalances if r.pause_estimate_ms is not None), default=None)
-    until = f", {duration(longest)} the longest" if longest is not None and longest > 0 else ""
+    until = f", the longest for {duration(longest)}" if longest is not None and longest > 0 else ""
     noun = unit_of_trouble(trouble)
-    what = f"{counted(moved, noun)} moved or stopped{until}"
+    protocols = {r.protocol_type for r in rebalances}
+    what = f"{things(moved, noun, protocols.pop() if len(protocols) == 1 else None)} moved or stopped{until}"
     lost = likely_seconds(cost.estimate, cost.likely_lower, cost.likely_upper)
     return f"It took {count}{where} and cost {lost} {noun}-seconds: {what}."
 
@@ -205,10 +207,10 @@ def _round(episode: Episode, step: HistoryStep) -> Link:
     noun = "task" if r.protocol_type == "connect" else "partition"
     if moved and r.pause_estimate_ms is not None and r.pause_estimate_ms < 0:
         twice = max((m.overlap_ms or 0 for m in r.movements), default=0) or -r.pause_estimate_ms
-        parts.append(f"{counted(moved, noun)} moved, with two owners at once for {duration(twice)}")
+        parts.append(f"{things(moved, noun, r.protocol_type)} moved, with two owners at once for {duration(twice)}")
     elif moved and r.pause_estimate_ms is not None:
         longest = likely(r.pause_estimate_ms, r.pause_likely_lower_ms, r.pause_likely_upper_ms)
-        parts.append(f"{counted(moved, noun)} stopped, the longest for {longest}")
+        parts.append(f"{things(moved, noun, r.protocol_type)} stopped, the longest for {longest}")
     if r.connect_delay_ms:
         parts.append(f"Connect waits up to {duration(r.connect_delay_ms)} with what nobody runs")
     if r.outcome not in ("completed", "emptied"):
