@@ -26,7 +26,7 @@ from rebalance_audit.warehouse.kept_columns import linked, put_rows, row_group
 from rebalance_audit.warehouse.lease import Lease
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import SOON_REPLACED, footer
-from rebalance_audit.warehouse.storage import WarehouseError, files_at, located, relation
+from rebalance_audit.warehouse.storage import WarehouseError, files_at, folder_of, located, relation
 from rebalance_audit.warehouse.upgrading import extended
 
 Transactions = tuple[str, int] | Mapping[str, int] | None
@@ -373,10 +373,6 @@ def _delta_options(location: str) -> dict[str, str] | None:
     from rebalance_audit.warehouse.object_store import delta_options
 
     return delta_options(location)
-
-
-def folder_of(name: str) -> str:
-    return name.replace(".", "/")
 
 
 def as_mapping(transaction: Transactions) -> dict[str, int]:

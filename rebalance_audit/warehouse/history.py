@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from rebalance_audit.warehouse.delta_tables import DeltaTables, folder_of
+from rebalance_audit.warehouse.delta_tables import DeltaTables
+from rebalance_audit.warehouse.storage import folder_of
 
 
 @dataclass(frozen=True, slots=True)

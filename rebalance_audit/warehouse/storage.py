@@ -35,6 +35,11 @@ def located(uri: str) -> tuple[pafs.FileSystem, str]:
     return arrow_file_system(scheme), path
 
 
+def folder_of(name: str) -> str:
+    """The folder of the table `layer.noun`, in the warehouse."""
+    return name.replace(".", "/")
+
+
 def relation(files: Sequence[str], *, with_name: bool = False, with_row: bool = False) -> str:
     """These Parquet files as a query of DuckDB names them; with the columns `filename` and `file_row_number` if asked.
 

@@ -26,14 +26,14 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import in_types_of
-from rebalance_audit.warehouse.delta_tables import Transactions, folder_of, known_name, paths_and_sizes
+from rebalance_audit.warehouse.delta_tables import Transactions, known_name, paths_and_sizes
 from rebalance_audit.warehouse.evidence_log import Act, add_news, read_head
 from rebalance_audit.warehouse.history import TableChange
 from rebalance_audit.warehouse.kept_columns import put_rows
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.queries import database
 from rebalance_audit.warehouse.replacing import differing
-from rebalance_audit.warehouse.storage import Files, TableGoneError, WarehouseError, relation
+from rebalance_audit.warehouse.storage import Files, TableGoneError, WarehouseError, folder_of, relation
 from rebalance_audit.warehouse.upgrading import fingerprint, lacking, upgrade
 from rebalance_audit.warehouse.upkeep import Upkeep
 

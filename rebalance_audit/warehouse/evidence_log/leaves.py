@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.row_digests import NO_ROWS, RowDigest, digests_by_landing
-from rebalance_audit.warehouse.storage import Files, WarehouseError
+from rebalance_audit.warehouse.storage import Files, WarehouseError, folder_of
 
 if TYPE_CHECKING:
     from rebalance_audit.warehouse.warehouse import Warehouse
@@ -225,10 +225,6 @@ def file_hash(files: Files, name: str) -> tuple[int, str]:
             running.update(block)
             size += len(block)
     return size, running.hexdigest()
-
-
-def folder_of(name: str) -> str:
-    return name.replace(".", "/")
 
 
 def _uri(opened: Warehouse, name: str, path: str) -> str:

@@ -17,21 +17,14 @@ import pyarrow as pa
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.merkle import leaf_hash, roots
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
-from rebalance_audit.warehouse.evidence_log.leaves import (
-    RESPONSES,
-    by_others,
-    file_hash,
-    folder_of,
-    moves_files,
-    removes_rows,
-)
+from rebalance_audit.warehouse.evidence_log.leaves import RESPONSES, by_others, file_hash, moves_files, removes_rows
 from rebalance_audit.warehouse.evidence_log.log_files import HEAD, LEAVES, read_head, read_state
 from rebalance_audit.warehouse.evidence_log.second_place import SecondPlace
 from rebalance_audit.warehouse.evidence_log.stated import Fault, Leaves, all_leaves, of_others
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.row_digests import RowDigest, digests_by_landing
 from rebalance_audit.warehouse.signing import Head
-from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at, passing_fault
+from rebalance_audit.warehouse.storage import Files, WarehouseError, files_at, folder_of, passing_fault
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 WAIT_S = 60.0
