@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import Message
 
-from ingest.broker import BrokerReader, LiveCluster, LivePartition
+from ingest.broker import BrokerReader, LiveCluster
 from ingest.errors import Misconfigured, Problem, Retryable
 from ingest.folders import OFFSETS_TOPIC
 from ingest.landing import Landing, new_read_id, positions_name
@@ -19,9 +19,8 @@ from ingest.messages import LiveRun, rows_of
 from ingest.readings import LogText, SourceReading
 from ingest.sharing import DEAD_AFTER_S, Share
 from ingest.sifting import Interest
-from ingest.sources import source_record, without_secrets
+from ingest.sources import without_secrets
 from ingest.tail import LIVE_QUIET_MS, QUIET_MS, SETTLE_MS, LogTail
-from rebalance_audit.domain.model import SourceRecord
 
 TAIL_EVERY_MS = 1_000
 LIVE_WAIT_S = 0.1
@@ -34,8 +33,6 @@ NO_ANSWER_MS = 30_000
 """If there is an end to reach: give up after so long without a record or an end of a partition."""
 Report = Callable[[str], None]
 """One line for the operator; secrets are gone from it."""
-Choose = Callable[[str, int], Iterable[int]]
-"""Topic and its number of partitions to the partitions to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -431,55 +428,3 @@ def topics_to_read(cluster: LiveCluster, settings: CollectSettings) -> tuple[dic
         raise Misconfigured(*faults.values())
     topics = {topic: kind for topic, kind in wanted.items() if topic not in faults}
     return topics, {topic: Problem(code="unreadable", sentence=fault) for topic, fault in faults.items()}
-
-
-@dataclass(slots=True)
-class LiveEvidence:
-    """The content of a running cluster, without a warehouse. `sources` fills up while `records` is iterated."""
-
-    settings: CollectSettings
-    cluster: LiveCluster
-    sources: list[SourceReading] = field(default_factory=list)
-
-    @property
-    def cluster_id(self) -> str:
-        return self.cluster.cluster_id
-
-    def records(
-        self, wants: Callable[[str, bytes | None], bool] | None = None, choose: Choose | None = None
-    ) -> Iterator[SourceRecord]:
-        """Every record up to the present end, in order per partition. `choose` picks partitions: a group is in one."""
-        topics, problems = topics_to_read(self.cluster, self.settings)
-        counts = self.cluster.partition_counts
-        partitions = {topic: choose(topic, counts[topic]) for topic in topics} if choose else None
-        reader = BrokerReader(self.cluster, topics, partitions=partitions)
-        idle_since = time.monotonic()
-        try:
-            while not reader.is_done:
-                arrived = reader.poll(0.5)
-                for live, messages in arrived:
-                    idle_since = time.monotonic()
-                    yield from self._records(live, messages, wants)
-                if (time.monotonic() - idle_since) * 1000 > NO_ANSWER_MS:
-                    raise Retryable(f"{self.cluster.address} stopped answering before the end was read; try again.")
-            self.sources += reader.close_pages()
-            for topic, problem in {**problems, **reader.problems}.items():
-                reading = SourceReading(source=f"record:{topic}", kind="record")
-                reading.problems.add(problem)
-                self.sources.append(reading)
-        finally:
-            reader.close()
-
-    def _records(
-        self, live: LivePartition, messages: list[Message], wants: Callable[[str, bytes | None], bool] | None
-    ) -> Iterator[SourceRecord]:
-        if wants is not None:
-            messages = [message for message in messages if wants(live.topic, message.key())]
-        rows = rows_of(messages)
-        for row in rows if live.kind == "group" else without_secrets(rows):
-            yield source_record(self.cluster_id, live.topic, live.partition, row)
-
-
-def live_evidence(settings: CollectSettings) -> LiveEvidence:
-    """Raises Retryable or Misconfigured if the cluster does not answer."""
-    return LiveEvidence(settings, LiveCluster(settings.client_config))

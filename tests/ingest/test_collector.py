@@ -14,9 +14,10 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from ingest.broker import LiveCluster, start_position
-from ingest.collector import CollectSettings, CollectSummary, Landed, collect, live_evidence
+from ingest.collector import CollectSettings, CollectSummary, Landed, collect
 from ingest.errors import Misconfigured, Retryable
 from ingest.landing import Landing
+from ingest.live_evidence import live_evidence
 
 SECRET = b"hunter2-do-not-keep"
 OFFSETS = "__consumer_offsets"

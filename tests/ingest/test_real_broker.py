@@ -10,9 +10,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ingest.batches import IS_CONTROL
-from ingest.collector import CollectSettings, live_evidence
+from ingest.collector import CollectSettings
 from ingest.evidence import read_evidence
 from ingest.folders import OFFSETS_TOPIC, open_data_dir
+from ingest.live_evidence import live_evidence
 from ingest.segments import read_segment
 from rebalance_audit.domain.gather.groups import gather
 from rebalance_audit.domain.metadata.source import is_metadata_topic

@@ -76,9 +76,10 @@ def from_cluster(
     offsets_topic: str = OFFSETS_TOPIC,
 ) -> GroupReading:
     """Reads the one partition the group is in; for a Connect group also the Connect topics. Raises IngestError."""
-    from ingest.collector import CollectSettings, LiveEvidence, live_evidence
+    from ingest.collector import CollectSettings
     from ingest.evidence import read_evidence
     from ingest.folders import EvidenceFolder
+    from ingest.live_evidence import LiveEvidence, live_evidence
 
     # The group's own partition first: only a Connect group is worth looking for Connect's topics.
     live = live_evidence(CollectSettings(client_config=config, offsets_topic=offsets_topic, connect_topics={}))

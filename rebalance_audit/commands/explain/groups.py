@@ -92,8 +92,9 @@ def _read(places: Places) -> _Everything:
             zones=dict.fromkeys(nodes, folder.log_time_zone) if folder.log_time_zone else {},
             sources=evidence.sources, is_live=False,
         )  # fmt: skip
-    from ingest.collector import CollectSettings, live_evidence
+    from ingest.collector import CollectSettings
     from ingest.folders import EvidenceFolder
+    from ingest.live_evidence import live_evidence
 
     live = live_evidence(CollectSettings(client_config=places.client_config(), connect_topics=places.connect_topics))
     files = [
