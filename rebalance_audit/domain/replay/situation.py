@@ -14,6 +14,7 @@ from rebalance_audit.domain.model import CommitMark, Rebalance
 from .assignors import NotAssigned
 from .connect import EAGER
 from .connect_history import connect_delay_of, connect_script_of, worker_timing_of
+from .departures import with_poll_timeouts
 from .deploys import redeployed
 from .history import REACTIONS, script_of
 from .ids import other_id
@@ -97,7 +98,7 @@ def situation_of(
 
 def _situation_of(rows: Sequence[Rebalance], until_ms: int, marks: Collection[CommitMark]) -> Situation:
     group = rows[0].group_id if rows else ""
-    counted = [r for r in rows if r.kind == "rebalance" and r.outcome not in ("failed", "missing")]
+    counted = _counted(rows)
     if len(counted) < FEWEST_REBALANCES:
         raise TooLittle(
             f"The history of group {group!r} is too short to learn from: {len(counted)} of the "
@@ -113,6 +114,7 @@ def _situation_of(rows: Sequence[Rebalance], until_ms: int, marks: Collection[Co
         raise TooLittle(f"Group {group!r} is a {kind} group; consumers and Connect workers are replayed, no others.")
     is_server = latest.group_type == "consumer"
     timing = server_timing_of(rows) if is_server else timing_of(rows)
+    rows = rows if is_server else with_poll_timeouts(rows, timing.heartbeat_ms)
     session_ms = timing.session_ms if is_server else None
     polls = full_polls(rows, marks)
     script = script_of(rows, until_ms, session_ms=session_ms, heartbeat_ms=timing.heartbeat_ms, full_polls=polls)
@@ -131,7 +133,11 @@ def _situation_of(rows: Sequence[Rebalance], until_ms: int, marks: Collection[Co
         in_force = replace(
             in_force, consumer_heartbeat_ms=timing.heartbeat_ms, consumer_session_timeout_ms=timing.session_ms
         )
-    return Situation(script, timing, measured_cost(rows), tuple(r.trigger for r in counted), in_force)
+    return Situation(script, timing, measured_cost(rows), tuple(r.trigger for r in _counted(rows)), in_force)
+
+
+def _counted(rows: Sequence[Rebalance]) -> list[Rebalance]:
+    return [r for r in rows if r.kind == "rebalance" and r.outcome not in ("failed", "missing")]
 
 
 def _connect_situation(rows: Sequence[Rebalance], counted: Sequence[Rebalance], until_ms: int) -> Situation:
