@@ -34,6 +34,7 @@ ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] 
     "sticky": assign_stickily,
     "cooperative-sticky": assign_cooperatively,
 }
+EXPIRIES = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
 FORGETFUL = ("range", "roundrobin")
 """Assignors that do not ask what members own."""
 LATE_SYNC_SHARE = 0.2
@@ -200,10 +201,19 @@ class ClassicGroup(PlayedGroup):
                     is_follow_up and seat.first_generation == self.generation and self.rng.random() < LATE_SYNC_SHARE
                 )
                 hears_ms = now_ms if is_waiting else process.next_beat_ms(now_ms)
+                if trigger in EXPIRIES:
+                    hears_ms = self.beat_after_expiry_ms(process, hears_ms)
                 hearing.append((hears_ms, process))
         self.hear(hearing, number)
         if was_empty:
             self.try_complete()
+
+    def beat_after_expiry_ms(self, process: PlayedProcess, next_ms: float) -> float:
+        """A heartbeat of the same instant may come just before or just after."""
+        now_ms, differ_ms = self.loop.now_ms, self.timing.beats_differ_ms
+        if differ_ms < next_ms - now_ms < self.beat_ms - differ_ms or differ_ms == 0:
+            return next_ms
+        return max(now_ms, process.next_beat_ms(now_ms + self.rng.uniform(-differ_ms, differ_ms)))
 
     def hear(self, hearing: list[tuple[float, PlayedProcess]], number: int) -> None:
         """A history shows how late the last one of a join phase was. That is drawn once: the others, who hear of it

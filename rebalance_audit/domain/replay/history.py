@@ -10,6 +10,7 @@ from rebalance_audit.domain.client_families import ClientFamily
 from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
+from .classic import EXPIRIES
 from .life import End, Grown, Life, Moment, Script, Stall
 from .polls import FullPoll
 from .timing import LEAVE_MS
@@ -20,7 +21,6 @@ LATEST_JOIN_MS = 300
 """A member that heard of a rebalance has joined by then."""
 MARK_MS = 30
 """A commit or a log line marks a stop so closely."""
-EXPIRIES = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
 SILENT_ENDS = EXPIRIES | {Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, Cause.MEMBER_SYNC_TIMEOUT}
 REACTIONS = frozenset(
     {Cause.COOPERATIVE_FOLLOW_UP, Cause.CONNECT_REVOCATION_FOLLOW_UP, Cause.CONNECT_DELAY_EXPIRED, Cause.GROUP_EMPTIED}

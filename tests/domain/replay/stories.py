@@ -13,7 +13,8 @@ from rebalance_audit.domain.replay.settings import GroupSettings
 from rebalance_audit.domain.replay.timing import Timing
 
 AT_ONCE = Timing(
-    react_ms=(0,), revoke_ms=(0,), sync_ms=(0,), deliver_ms=(0,), drift_ms=(0,), leave_ms=(0,), expire_ms=(0,)
+    react_ms=(0,), revoke_ms=(0,), sync_ms=(0,), deliver_ms=(0,), drift_ms=(0,), leave_ms=(0,), expire_ms=(0,),
+    beats_differ_ms=0,
 )  # fmt: skip
 
 
