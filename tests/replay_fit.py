@@ -5,6 +5,7 @@ python -m tests.replay_fit [CAPTURE…]
 
 from __future__ import annotations
 
+import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,16 +13,18 @@ from pathlib import Path
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.situation import TooLittle, situation_of
-from rebalance_audit.domain.replay.whatif import fit_of
+from rebalance_audit.domain.replay.whatif import Fit, fit_of
 from tests.captures import CAPTURES, gathered, name_of
 from tests.standstill_truth import true_standstill
 from tests.truth import scenario
 
 AFTER_THE_END_MS = 1_000
+SHORT_SECONDS = 0.5
 
 
 def fits(captures: Sequence[Path]) -> Iterator[str]:
-    """One row of a table per group that has rebalances; captures without one are left out."""
+    """One row of a table per group that has rebalances, and what they come to; captures without one are left out."""
+    found: list[tuple[Fit, str]] = []
     yield "| capture, group | rebalances | causes | replayed s | measured s | bounds | clients s | |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for capture in captures:
@@ -37,12 +40,34 @@ def fits(captures: Sequence[Path]) -> Iterator[str]:
                 said = str(reason).split(": ", 1)[-1] if "too short" in str(reason) else str(reason).split("; ")[-1]
                 yield f"| {name} | | | | | | | {said[:70]} |"
                 continue
+            clients = clients_seconds(capture, group.group_id)
+            found.append((fit, clients))
             upper = "…" if fit.measured_upper_seconds is None else f"{fit.measured_upper_seconds:.1f}"
             yield (
                 f"| {name} | {fit.rebalances:.0%} | {fit.causes:.0%} | {fit.cost_seconds:.1f} | "
                 f"{fit.measured_seconds:.1f} | {fit.measured_lower_seconds:.1f} – {upper} | "
-                f"{clients_seconds(capture, group.group_id)} | {fit.refused or ''} |"
+                f"{clients} | {fit.refused or ''} |"
             )
+    yield ""
+    yield from _summed_up(found)
+
+
+def _summed_up(found: Sequence[tuple[Fit, str]]) -> Iterator[str]:
+    """Shares of costs above SHORT_SECONDS."""
+    said = [(fit, clients) for fit, clients in found if fit.refused is None]
+    whole = sum(fit.rebalances == fit.causes == 1 for fit, _ in found)
+    yield (
+        f"{len(found)} groups: {whole} come out with every rebalance and every cause; "
+        f"{len(found) - len(said)} are refused."
+    )
+    measured = [(fit.cost_seconds, fit.measured_seconds) for fit, _ in said]
+    clocks = [(fit.cost_seconds, float(clients)) for fit, clients in said if clients]
+    for what, pairs in (("what was measured", measured), ("the clients' own clocks", clocks)):
+        off = sorted(abs(cost / seconds - 1) for cost, seconds in pairs if seconds > SHORT_SECONDS)
+        yield (
+            f"Of the others the cost is off from {what} by {statistics.median(off):.1%} in the median and by "
+            f"{off[len(off) * 9 // 10]:.0%} at the ninth decile ({len(off)})."
+        )
 
 
 def clients_seconds(capture: Path, group_id: str) -> str:

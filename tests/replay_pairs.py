@@ -9,6 +9,7 @@ their clients' own clocks. First waits are left out: when a process that starts 
 
 from __future__ import annotations
 
+import math
 import statistics
 import sys
 from collections import defaultdict
@@ -31,6 +32,8 @@ AFTER_THE_END_MS = 1_000
 CLOSE_SHARE = 0.2
 CLOSE_SECONDS = 0.2
 """A median is right if it is within a fifth of what was measured, or within so much."""
+MIDDLE_WIDTH = 3.29
+"""Of the middle 90 % of a normal distribution, in standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +77,15 @@ class Pair:
         return abs(self.predicted - self.measured) <= max(CLOSE_SECONDS, CLOSE_SHARE * self.measured)
 
     @property
-    def spread(self) -> float:
-        return max(*self.before, *self.after) - min(*self.before, *self.after)
+    def is_wide(self) -> bool:
+        """Its range is wider than twice what the runs of either side differ by."""
+        return self.upper - self.lower > 2 * max(max(runs) - min(runs) for runs in (self.before, self.after))
+
+    @property
+    def wide_by_chance(self) -> float:
+        """How likely a range of nine in ten runs would be so wide, if runs of both sides came from one normal
+        distribution: few runs show less than their whole spread."""
+        return math.prod(_spread_below(MIDDLE_WIDTH / 2, len(runs)) for runs in (self.before, self.after))
 
     @property
     def confuses(self) -> bool:
@@ -163,7 +173,7 @@ def _pair(
         before=[s.truth_seconds for s in first],
         after=[s.truth_seconds for s in after],
         predicted=mean("cost_seconds"),
-        lower=mean("cost_lower_seconds"),
+        lower=max(0.0, mean("cost_lower_seconds")),
         upper=mean("cost_upper_seconds"),
         saved_lower=mean("saved_lower_seconds"),
         saved_upper=mean("saved_upper_seconds"),
@@ -188,14 +198,24 @@ def table(pairs: Sequence[Pair]) -> Iterator[str]:
     yield (
         f"{len(pairs)} pairs, {sum(len(p.after) for p in pairs)} runs under B: {len(pairs) - len(said)} refused; "
         f"inside the predicted range {sum(p.is_inside for p in said)} of {len(said)}, median within 20 % or 0.2 s "
-        f"{sum(p.is_close for p in said)}, better and worse confused {sum(p.confuses for p in said)}; the range is "
-        f"{width:.0%} of the cost wide in the median."
+        f"{sum(p.is_close for p in said)}, better and worse confused {sum(p.confuses for p in said)}. The range is "
+        f"{width:.0%} of the cost wide in the median; wider than twice what the runs of either side differ by it is in "
+        f"{sum(p.is_wide for p in said)}, by chance alone it would be in {sum(p.wide_by_chance for p in said):.0f}."
+    )
+
+
+def _spread_below(width: float, count: int) -> float:
+    """How likely so many draws of a normal distribution all lie within `width` standard deviations."""
+    normal, step = statistics.NormalDist(), 0.01
+    lows = [n * step for n in range(-800, 800)]
+    return sum(
+        count * normal.pdf(low) * (normal.cdf(low + width) - normal.cdf(low)) ** (count - 1) * step for low in lows
     )
 
 
 def _place(pair: Pair) -> tuple[object, ...]:
     setting = next(name for name, s in SETTINGS.items() if pair.asked in (s.asked, *s.also_under.values()))
-    return _verdict(pair) == "", pair.story, setting, pair.under, pair.library, pair.version
+    return not _misses(pair), not pair.is_wide, pair.story, setting, pair.under, pair.library, pair.version
 
 
 def _said(pair: Pair) -> str:
@@ -205,12 +225,15 @@ def _said(pair: Pair) -> str:
 
 
 def _verdict(pair: Pair) -> str:
+    return ", ".join([*_misses(pair), *(["wide"] if pair.refused is None and pair.is_wide else [])])
+
+
+def _misses(pair: Pair) -> list[str]:
     if pair.refused is not None:
-        return f"refused: {pair.refused}"
+        return [f"refused: {pair.refused}"]
     faults = [] if pair.is_inside else ["outside the range"]
     faults += [] if pair.is_close else [f"off by {pair.predicted / max(pair.measured, 0.001) - 1:+.0%}"]
-    faults += ["better and worse confused"] if pair.confuses else []
-    return ", ".join(faults)
+    return faults + (["better and worse confused"] if pair.confuses else [])
 
 
 def _listed(values: Sequence[float]) -> str:

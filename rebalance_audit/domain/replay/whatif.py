@@ -24,10 +24,22 @@ from .standstill import Standstill
 LEAST_FIT = 0.9
 COST_SLACK = 1.5
 """A replay that costs so many times more than measured, or less, is no replay of this history."""
-MODEL_ERROR = 0.08
-"""What the model itself may be off by, as a share of its cost: ranges have it and the spread of the runs, which do not
-depend on each other, as the root of both squares. With it as many of the golden histories lie in the range of their own
-replay as with 5 % more on either side."""
+CHANGED_ERROR = 0.08
+"""What the model itself may be off by, as a share of what other settings change; what stays as it was is known from
+the history."""
+MISSED_SHARE = 0.8
+"""The replay under the settings in force misses the measured cost by so much; under others it may miss as much again,
+less what the measuring is off by. With this and STRETCH_SECONDS as many of the golden histories lie in the range of
+their own replay as with 8 % of the cost, and their ranges are narrower."""
+STRETCH_SECONDS = 0.01
+"""How long members take to react, stop and start differs by so much from machine to machine, for each time that a
+partition stands still."""
+COLUMNS = {
+    "owner_idle_seconds": "with an owner that is away",
+    "between_owners_seconds": "between two owners",
+    "first_wait_seconds": "before the first assignment",
+}
+"""Of a Standstill, in words."""
 SMALL_SHARE = 0.05
 """A difference below this share of the cost is called none."""
 SMALL_SECONDS = 2.0
@@ -192,7 +204,7 @@ def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, 
     ]
     saved_by_run = sorted(before - after for before, after in pairs_of_cost)
     costs = sorted(after for _, after in pairs_of_cost)
-    error = MODEL_ERROR * statistics.median(costs)
+    error = _model_error(situation, base, runs)
     saved_lower, saved, saved_upper = _range(saved_by_run, error)
     cost_lower, cost, cost_upper = _range(costs, error)
     middle = sorted(runs, key=lambda run: run.cost.standstill_seconds)[len(runs) // 2]
@@ -212,6 +224,22 @@ def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, 
         option,
         why=_why(base, option) + _price(situation.in_force, settings) + _polls_measured(situation.script, settings),
     ), middle
+
+
+def _model_error(situation: Situation, base: Sequence[ReplayRun], runs: Sequence[ReplayRun]) -> float:
+    """Seconds. Its parts do not depend on each other, nor on the spread of the runs: all together are the root of
+    their squares."""
+    own = statistics.median(run.cost.standstill_seconds for run in base_of(situation, LAST_STEP_MS))
+    missed = abs(own - situation.measured.cost.standstill_seconds)
+    changed = sum(
+        abs(
+            statistics.median(getattr(run.cost, name) for run in runs)
+            - statistics.median(getattr(run.cost, name) for run in base)
+        )
+        for name in COLUMNS
+    )
+    stretches = statistics.median(len(run.stood) for run in runs)
+    return hypot(CHANGED_ERROR * changed, MISSED_SHARE * missed, STRETCH_SECONDS * stretches)
 
 
 def _range(ordered: Sequence[float], error: float) -> tuple[float, float, float]:
@@ -235,11 +263,7 @@ def _why(runs: Sequence[ReplayRun], option: Option) -> str:
     else:
         verdict = f"costs {-saved:.1f} s more than {total:.1f} s ({-upper:.1f} … {-lower:.1f})"
     parts = []
-    for name, words in (
-        ("owner_idle_seconds", "with an owner that is away"),
-        ("between_owners_seconds", "between two owners"),
-        ("first_wait_seconds", "before the first assignment"),
-    ):
+    for name, words in COLUMNS.items():
         old, new = getattr(before, name), getattr(after, name)
         if abs(new - old) >= max(0.2, 0.02 * total):
             parts.append(f"{words} {old:.1f} → {new:.1f} s")

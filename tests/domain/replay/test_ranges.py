@@ -1,0 +1,36 @@
+"""How wide a predicted range is: as the runs differ, and as far as the model may be wrong (tests/pairs)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rebalance_audit.domain.measure.pauses import measure
+from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.replay.situation import Situation, situation_of
+from rebalance_audit.domain.replay.whatif import CHANGED_ERROR, option_of
+from tests.captures import gathered
+
+PAIRS = Path(__file__).parents[2] / "pairs"
+
+
+@cache
+def bounced() -> Situation:
+    """A Connect worker is stopped and back after 5 s; nine connectors and tasks wait for the delay of 20 s."""
+    (evidence,) = gathered(PAIRS / "c-bounce-workers-1").groups
+    rows = [measure(r) for r in reconstruct(evidence).rebalances]
+    return situation_of(rows, (rows[-1].ended_at_ms or 0) + 1_000)
+
+
+def test_what_a_setting_does_not_change_is_known_from_the_history() -> None:
+    same = option_of(bounced(), ["connect.protocol=compatible"])
+    assert (same.cost_upper_seconds or 0) - (same.cost_lower_seconds or 0) < 0.03 * (same.cost_seconds or 0)
+
+
+def test_what_it_changes_the_model_may_be_wrong_about() -> None:
+    """Both ways, by a share of that."""
+    shorter = option_of(bounced(), ["scheduled.rebalance.max.delay.ms=5000"])
+    width = (shorter.cost_upper_seconds or 0) - (shorter.cost_lower_seconds or 0)
+    assert width == pytest.approx(2 * CHANGED_ERROR * (shorter.saved_seconds or 0), rel=0.1)
