@@ -48,6 +48,14 @@ def test_the_search_finds_what_pages_are_about(site: Path) -> None:
         assert any(word in entry["text"].lower() and entry["location"].startswith(page) for entry in found), word
 
 
+def test_the_index_of_decisions_has_each_with_its_title() -> None:
+    folder = DOCS / "decisions"
+    titles = {page.name: page.read_text("utf-8").split("\n", 1)[0][2:] for page in folder.glob("0*.md")}
+    listed = re.findall(r"^- \[(\d{4})\]\((.+?)\) (.+)$", (folder / "index.md").read_text("utf-8"), re.M)
+    assert {page: f"{number} {title}" for number, page, title in listed} == titles
+    assert len(listed) == len(titles)
+
+
 def test_no_page_fetches_anything_when_it_is_read(site: Path) -> None:
     for page in site.glob("*.html"):
         assert not re.findall(
