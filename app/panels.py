@@ -131,18 +131,20 @@ def would_have_helped(reader: Questions, found: list[Change], span: Span, unit: 
     if best is None:
         return
     page.heading("What would have helped")
-    page.say(
-        "{settings}: {why}.",
-        settings=words.join([words.code(s, 120) for s in best.settings], " and "),
-        why=words.cut(words.visible(best.why), 300),
-    )
+    page.say("{s}", s=sentences.saving(best, unit))
+    for sentence in sentences.meaning_and_price(best):
+        page.say("{s}", s=sentence)
     page.note(
-        "The replay also counts first waits and members that took too long between two polls, so its seconds are not "
-        "those of the cost above."
+        "A replay of this group's own history says so: {what}. Waits for a first assignment and members that took too "
+        "long between two polls count in it, so its seconds are not those of the cost above.",
+        what=words.cut(words.visible(sentences.replayed(best)), 300),
     )
     _beside(reader, [c for c in found if c.settings and c.saved_seconds is not None], best, span, unit)
     page.link(
-        f"Other settings for {words.name(best.group_id, 40)}", "whatif", cluster=best.cluster_id, group=best.group_id
+        f"What to paste, and other settings for {words.name(best.group_id, 40)}",
+        "whatif",
+        cluster=best.cluster_id,
+        group=best.group_id,
     )
 
 

@@ -16,7 +16,7 @@ from app.sentences.reassignment import (
     reassignments,
 )
 from app.sentences.rebalance import known_as, rebalance, still_for, stood_still
-from app.sentences.whatif import beside, fit
+from app.sentences.whatif import beside, fit, meaning_and_price, replayed, saving
 
 __all__ = [
     "MOST_IN_ONE_COMMAND",
@@ -37,12 +37,15 @@ __all__ = [
     "headline",
     "known_as",
     "likely_cost",
+    "meaning_and_price",
     "mostly",
     "postmortem",
     "progress",
     "reassignment",
     "reassignments",
     "rebalance",
+    "replayed",
+    "saving",
     "since",
     "standstill",
     "still_for",

@@ -3,8 +3,42 @@
 from __future__ import annotations
 
 from app import words
+from app.queries.whatif import Change
 from app.words import Html, fill
+from rebalance_audit.domain.replay.meanings import meanings_of, prices_of
 from rebalance_audit.domain.replay.whatif import Fit, Option
+
+
+def saving(change: Change, unit: str) -> Html:
+    """What a change of settings would have saved; of one that saves something."""
+    saved, lower, upper = (
+        f"{seconds or 0.0:,.1f}"
+        for seconds in (change.saved_seconds, change.saved_lower_seconds, change.saved_upper_seconds)
+    )
+    return fill(
+        "{settings} would have saved {saved} of {total} {unit}-seconds of standing still (likely {lower} to {upper}).",
+        settings=words.join([words.code(s, 120) for s in change.settings], " and "),
+        saved=saved,
+        total=f"{(change.saved_seconds or 0.0) + (change.cost_seconds or 0.0):,.1f}",
+        unit=unit,
+        lower=lower,
+        upper=upper,
+    )
+
+
+def meaning_and_price(change: Change) -> list[Html]:
+    """What its settings do, and what they can cost; the name of a setting stands where there are several."""
+    asked = dict(setting.partition("=")[::2] for setting in change.settings)
+    found = [("What it does:", m) for m in meanings_of(asked)] + [("Its price:", p) for p in prices_of(asked)]
+    return [
+        fill("<b>{lead}</b> {text}.", lead=lead, text=text if len(asked) > 1 else text.partition(": ")[2])
+        for lead, text in found
+    ]
+
+
+def replayed(change: Change) -> str:
+    """What else came out; its first part is the saving."""
+    return change.why.partition("; ")[2]
 
 
 def beside(fit: Fit, option: Option, unit: str, rebalance_count: int) -> tuple[Html, Html]:
@@ -17,7 +51,8 @@ def beside(fit: Fit, option: Option, unit: str, rebalance_count: int) -> tuple[H
     )
     ends = (option.cost_lower_seconds, option.cost_seconds, option.cost_upper_seconds)
     would = fill(
-        "<b>As it would have been</b> under {settings}: {cost}, in {n}; one of the replays is drawn.",
+        "<b>As it would have been</b> under {settings}: {cost}, in {n}. One replay of several is drawn; in it "
+        "starts come up to a second earlier or later.",
         settings=settings,
         cost=words.seconds_likely(*ends, unit),
         n=words.count(option.rebalances, "rebalance"),

@@ -3,11 +3,10 @@
 import pandas as pd
 import streamlit as st
 
-from app import page, words
+from app import page, sentences, words
 from app.queries.whatif import Change
 from app.words import Html, fill
 from rebalance_audit.domain.replay.libraries import properties
-from rebalance_audit.domain.replay.meanings import meanings_of
 
 MOST = 1_000
 
@@ -21,10 +20,11 @@ def verdict(c: Change) -> str:
     if c.saved_seconds is None or c.saved_lower_seconds is None or c.saved_upper_seconds is None:
         return "nothing predicted"
     if saves(c):
-        return f"saves {c.saved_seconds:,.1f} s ({c.saved_lower_seconds:,.1f} \u2026 {c.saved_upper_seconds:,.1f})"
+        return f"saves {c.saved_seconds:,.1f} s (likely {c.saved_lower_seconds:,.1f} to {c.saved_upper_seconds:,.1f})"
     if c.saved_upper_seconds < 0:
         return (
-            f"costs {-c.saved_seconds:,.1f} s more ({-c.saved_upper_seconds:,.1f} \u2026 {-c.saved_lower_seconds:,.1f})"
+            f"costs {-c.saved_seconds:,.1f} s more (likely {-c.saved_upper_seconds:,.1f} to "
+            f"{-c.saved_lower_seconds:,.1f})"
         )
     return "no difference that stands out"
 
@@ -41,13 +41,13 @@ def shown(changes: list[Change]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "group": [words.name(c.group_id, 60) for c in changes],
-            "cluster": [words.name(c.cluster_id, 40) for c in changes],
-            "change": [words.name("  ".join(c.settings), 120) if c.settings else "none" for c in changes],
             "what it does": [verdict(c) for c in changes],
+            "change": [words.name("  ".join(c.settings), 120) if c.settings else "none" for c in changes],
             "stood still, as measured": [
                 "not known" if c.measured_seconds is None else f"{c.measured_seconds:,.1f} s" for c in changes
             ],
             "causes found again": [fit(c) for c in changes],
+            "cluster": [words.name(c.cluster_id, 40) for c in changes],
         }
     )
 
@@ -67,17 +67,19 @@ def of_group(changes: list[Change]) -> None:
             b=words.instant(first.until_ms, tz),
             fit=f"{first.fit_causes:.0%} of their causes",
         )
+        page.note("Each change was replayed by itself: take one of them, the first saves the most.")
     is_connect = page.reader().is_connect(first.cluster_id, first.group_id)
+    unit = "task" if is_connect else "partition"
     for c in changes:
         asked = dict(s.partition("=")[::2] for s in c.settings)
         settings = words.join([fill("{s}<br>", s=words.code(s, 120)) for s in c.settings])
         page.panel(
             fill(
                 '<p class="ra-first">{verdict}</p><p>{settings}</p>{meanings}<p class="ra-note">{why}</p>',
-                verdict=verdict(c),
-                settings=settings,
-                meanings=words.join([fill("<p>{m}.</p>", m=m) for m in meanings_of(asked)]),
-                why=words.visible(c.why),
+                verdict=sentences.saving(c, unit) if saves(c) else verdict(c),
+                settings=Html("") if saves(c) else settings,
+                meanings=words.join([fill("<p>{m}</p>", m=m) for m in sentences.meaning_and_price(c)]),
+                why=words.visible(c.why if c.saved_seconds is None else sentences.replayed(c)),
             )
         )
         if saves(c):
@@ -112,10 +114,10 @@ def fleet(changes: list[Change]) -> None:
         )
     )
     page.note(
-        "Standing still, added up over partitions and tasks, as the replay counts it: a member beyond its poll "
-        "interval counts from when the group put it out, and so does the wait for a first assignment. So it is not "
-        "the cost on other pages. The costliest groups are replayed; how, and how sure it is, stands in "
-        "docs/whatif.md."
+        "Click a row for what to set, what it does and its price. The history of each group was replayed under other "
+        "settings; the best change of each is listed. Seconds are of each partition or task that nobody worked on. "
+        "Waits for a first assignment count, too, and a member that was too slow counts from when the group put it "
+        "out, so they are not the cost on other pages. How sure it is stands in docs/whatif.md."
     )
     listed = changes[:MOST]
     row = page.clickable_table(

@@ -208,7 +208,7 @@ def _asked_line(group: str, unit: str, option: Option) -> str:
 def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Option], is_asked: bool) -> Iterator[str]:
     """The answer in the first line. `unit`: task or partition."""
     from rebalance_audit.domain.explain.layout import hanging
-    from rebalance_audit.domain.replay.meanings import meanings_of
+    from rebalance_audit.domain.replay.meanings import meanings_of, prices_of
 
     width = output_width()
     yield from hanging(_first_line(group, unit, fit, found, is_asked), width, 3)
@@ -242,6 +242,8 @@ def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Opt
         for meaning in meanings_of(option.settings):
             yield from hanging(f"    {meaning}", width, 6)
         yield from hanging(f"    {option.why}", width, 6)
+        for price in prices_of(option.settings):
+            yield from hanging(f"    its price: {price}", width, 6)
         if (option.saved_seconds or 0) > 0:
             for client, lines in option.properties.items():
                 yield from (f"    {client:<12} {line}" for line in lines)

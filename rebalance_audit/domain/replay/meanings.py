@@ -1,4 +1,4 @@
-"""What a setting does, for somebody who never read its KIP: one sentence each."""
+"""What a setting does, and what it can cost, for somebody who never read its KIP: one sentence each."""
 
 from __future__ import annotations
 
@@ -37,6 +37,46 @@ _BY_NAME_OTHERWISE: Mapping[str, str] = {
     "group.protocol": "a member leads the group, and all join again in each rebalance",
     "connect.protocol": "workers keep what they run in a rebalance, and only what moves is stopped",
 }
+
+
+_PRICES: Mapping[str, str] = {
+    "group.instance.id": "the partitions of a process that does not come back stand still until its session ends, and "
+    "two processes with one name put each other out",
+    "group.instance.id=none": "each restart is two rebalances",
+    "internal.leave.group.on.close": "the partitions of a process that is closed for good stand still until its "
+    "session ends",
+    "internal.leave.group.on.close=true": "each restart is two rebalances",
+    "session.timeout.ms": "the longer it is, the later a dead member is noticed; the shorter, the sooner one that only "
+    "pauses is taken for dead",
+    "heartbeat.interval.ms": "the shorter it is, the more requests the brokers get",
+    "max.poll.interval.ms": "the longer it is, the later a member that hangs loses its partitions",
+    "max.poll.records": "more polls, each with fewer records",
+    "partition.assignment.strategy": "in each rebalance all members stop",
+    "partition.assignment.strategy=cooperative-sticky": "what moves waits for a second rebalance, and the change takes "
+    "two deploys",
+    "group.protocol": "in each rebalance all members wait for the slowest",
+    "group.protocol=consumer": "brokers from 4.0 on and clients that have it (KIP-848); brokers decide over sessions "
+    "and heartbeats",
+    "group.initial.rebalance.delay.ms": "the longer it is, the later a group that starts begins to work; the shorter, "
+    "the more rebalances its start takes; it holds for all groups of the brokers",
+    "group.consumer.session.timeout.ms": "the longer it is, the later a dead member is noticed; the shorter, the "
+    "sooner one that only pauses is taken for dead; it holds for all groups of the brokers",
+    "group.consumer.heartbeat.interval.ms": "the shorter it is, the more requests the brokers get; it holds for all "
+    "groups of the brokers",
+    "scheduled.rebalance.max.delay.ms": "the longer it is, the longer a dead worker's tasks wait; the shorter, the "
+    "more often tasks move away and back while a worker is only restarted",
+    "connect.protocol": "what moves waits for a second rebalance",
+    "connect.protocol=eager": "all tasks stop in each rebalance, and for each connector that is made or changed",
+    "deploy.order": "the more at a time, the fewer work meanwhile",
+    "deploy.gap": "the longer it is, the longer the deploy takes",
+    "members": "more processes to run, or more work for each of them",
+}
+
+
+def prices_of(settings: Mapping[str, str]) -> list[str]:
+    """`name: what it can cost`, whether or not the replayed history has a case of it."""
+    prices = ((name, _PRICES.get(f"{name}={value}") or _PRICES.get(name)) for name, value in settings.items())
+    return [f"{name}: {price}" for name, price in prices if price is not None]
 
 
 def meanings_of(settings: Mapping[str, str]) -> list[str]:

@@ -35,9 +35,9 @@ STRETCH_SECONDS = 0.01
 """How long members take to react, stop and start differs by so much from machine to machine, for each time that a
 partition stands still."""
 COLUMNS = {
-    "owner_idle_seconds": "with an owner that is away",
-    "between_owners_seconds": "between two owners",
-    "first_wait_seconds": "before the first assignment",
+    "owner_idle_seconds": "held by a member that was gone or too slow",
+    "between_owners_seconds": "given up and waiting for the next owner",
+    "first_wait_seconds": "waiting for the first assignment",
 }
 """Of a Standstill, in words."""
 SMALL_SHARE = 0.05
@@ -255,19 +255,20 @@ def _why(runs: Sequence[ReplayRun], option: Option) -> str:
     saved = option.saved_seconds or 0.0
     lower, upper = option.saved_lower_seconds or 0.0, option.saved_upper_seconds or 0.0
     total = before.standstill_seconds
-    count = f"{len(base.rebalances)} → {option.rebalances} rebalances"
+    was, is_now = len(base.rebalances), option.rebalances
+    count = f"as many rebalances ({was})" if was == is_now else f"{is_now} rebalances instead of {was}"
     if lower <= 0 <= upper or abs(saved) < SMALL_SHARE * total:
-        verdict = f"no saving that stands out of the spread ({lower:.1f} … {upper:.1f} s of {total:.1f} s)"
+        verdict = f"no saving that stands out (between {lower:.1f} and {upper:.1f} s of {total:.1f} s)"
     elif saved > 0:
-        verdict = f"saves {saved:.1f} s of {total:.1f} s ({lower:.1f} … {upper:.1f})"
+        verdict = f"saves {saved:.1f} s of {total:.1f} s (likely {lower:.1f} to {upper:.1f})"
     else:
-        verdict = f"costs {-saved:.1f} s more than {total:.1f} s ({-upper:.1f} … {-lower:.1f})"
+        verdict = f"costs {-saved:.1f} s more than {total:.1f} s (likely {-upper:.1f} to {-lower:.1f})"
     parts = []
     for name, words in COLUMNS.items():
         old, new = getattr(before, name), getattr(after, name)
         if abs(new - old) >= max(0.2, 0.02 * total):
-            parts.append(f"{words} {old:.1f} → {new:.1f} s")
-    return f"{verdict}; {count}" + (f"; {', '.join(parts)}" if parts else "")
+            parts.append(f"{words}: {new:.1f} s instead of {old:.1f} s")
+    return "; ".join([verdict, count, *parts])
 
 
 def _price(before: GroupSettings, after: GroupSettings) -> str:
