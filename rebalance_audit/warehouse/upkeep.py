@@ -12,16 +12,16 @@ from deltalake import CommitProperties, Schema
 from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of
+from rebalance_audit.warehouse.changes import Changes
 from rebalance_audit.warehouse.delta_tables import paths_and_sizes, read_parquet
 from rebalance_audit.warehouse.evidence_log import SAME_ROWS
-from rebalance_audit.warehouse.history import History
 from rebalance_audit.warehouse.publications import Publications
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.small_files import SMALL_FILES, joined, tiers_of
 from rebalance_audit.warehouse.storage import folder_of, relation
 
 
-class Upkeep(Publications, History):
+class Upkeep(Publications, Changes):
     """Joining, rewriting and deleting files."""
 
     def compact(self, name: str, keep_hours: int = 168) -> None:

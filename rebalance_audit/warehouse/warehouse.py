@@ -26,9 +26,9 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import in_types_of
+from rebalance_audit.warehouse.changes import TableChange
 from rebalance_audit.warehouse.delta_tables import Transactions, known_name, paths_and_sizes
 from rebalance_audit.warehouse.evidence_log import Act, add_news, read_head
-from rebalance_audit.warehouse.history import TableChange
 from rebalance_audit.warehouse.kept_columns import put_rows
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.queries import database

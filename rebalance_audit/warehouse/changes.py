@@ -36,7 +36,7 @@ class RowChanges:
     """Files that hold all rows which came or changed, among other rows."""
 
 
-class History(DeltaTables):
+class Changes(DeltaTables):
     """What happened to tables since a version."""
 
     def changes(self, name: str, since: int | None, until: int | None = None) -> list[TableChange] | None:
