@@ -21,8 +21,10 @@ _ROWS = 1 << 18
 
 
 def commits_in(named: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """COLUMNS of the records whose key says they are offset commits, as `commit_marks.COMMITS` says it in SQL."""
-    return _read(named, is_commit)
+    """COLUMNS of the records whose key says they are offset commits, as `commit_marks.COMMITS` says it in SQL. Those of
+    small files that follow each other come together: beside a busy cluster a file is landed several times a second, and
+    each batch has marks of its own."""
+    return _together(_read(named, is_commit))
 
 
 def others_in(named: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -35,6 +37,25 @@ def _read(named: pa.RecordBatch, wanted: Callable[[pa.RecordBatch], Flags]) -> I
             flags = wanted(batch)
             if flags.any():
                 yield batch if flags.all() else batch.filter(pa.array(flags))
+
+
+def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in the same order, as many at once as `_ROWS` allows."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        if waiting and sum(map(len, waiting)) + len(batch) > _ROWS:
+            yield _joined(waiting)
+            waiting = []
+        waiting.append(batch)
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (joined,) = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()
+    return joined
 
 
 def is_commit(batch: pa.RecordBatch) -> Flags:

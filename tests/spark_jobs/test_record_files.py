@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from spark_jobs import record_files
 from spark_jobs.record_files import COLUMNS, commits_in, others_in
 
 A_COMMIT, LEGACY, A_GROUP = b"\x00\x01\x00\x01g", b"\x00\x00\x00\x01g", b"\x00\x02\x00\x01g"
@@ -57,5 +58,21 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_a_column_a_file_lacks_is_null(tmp_path: Path) -> None:
     first, *_ = commits_in(written(tmp_path, without=("is_control", "producer_id")))
-    assert first.column("producer_id").to_pylist() == [None, None, None]
+    assert first.column("producer_id").to_pylist() == [None] * 4  # of both row groups
     assert first.schema.names == list(COLUMNS)
+
+
+def test_commits_of_small_files_come_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [[b"\x00\x01\x00\x01a", A_GROUP], [b"\x00\x01\x00\x01b"], [b"\x00\x01\x00\x01a"] * 2]
+    named = []
+    for number, of_file in enumerate(keys):
+        rows = [PLAIN | {"offset": 10 * number + n, "key": key} for n, key in enumerate(of_file)]
+        file = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema("bronze.record")), file)
+        named.append({"table": "bronze.record", "file": str(file), "row_group": 0})
+    work = pa.RecordBatch.from_pylist(named)
+    (together,) = commits_in(work)
+    assert together.column("offset").to_pylist() == [0, 10, 20, 21]
+    assert together.column("key").to_pylist() == [keys[0][0], keys[1][0], *keys[2]]
+    monkeypatch.setattr(record_files, "_ROWS", 3)
+    assert [batch.column("offset").to_pylist() for batch in commits_in(work)] == [[0, 10], [20, 21]]
