@@ -27,6 +27,9 @@ FOLD_SHARE = 0.2
 """The share of a core that one group may use, so that a storm of one group delays no other."""
 FORGET_S = 3_600.0
 """A group that was quiet for so long leaves the memory."""
+MOST_GROUPS = 1_000
+"""Of more groups those leave that were quiet longest, if the tables hold all of them: of a group in memory each commit
+is decoded."""
 SAID_AT_LEAST = 1_000
 """At least so many incidents keep what was sent about them, whether they are in memory or not."""
 _READ = ("offset", "timestamp_ms", "key", "value")
@@ -80,6 +83,7 @@ class Judge(threading.Thread):
         self._pending: dict[str, _Pending] = {}
         self._next_fold: dict[str, float] = {}
         self._touched_at: dict[str, float] = {}
+        self._stored_until: float | None = None
         self._said: dict[str, tuple[Any, ...]] = {}
         """By incident: what was sent, so that targets hear of it again if it changes."""
         self._said_at: dict[str, float] = {}
@@ -101,6 +105,10 @@ class Judge(threading.Thread):
         with self._changed:
             self._is_ready, self._reads_tables = True, reads_tables
             self._changed.notify()
+
+    def stored(self, until: float) -> None:
+        """The tables hold all that was landed before this moment of the clock."""
+        self._stored_until = until
 
     def stop(self) -> None:
         with self._changed:
@@ -221,6 +229,9 @@ class Judge(threading.Thread):
 
     def _drop_quiet(self, memory: ClusterMemory) -> None:
         """Forget groups that were quiet. If all were, memory is read again from the tables."""
+        if self._stored_until is not None:
+            self._drop_stored(memory, self._stored_until)
+            self._stored_until = None
         until = self._clock() - FORGET_S
         if not self._touched_at or min(self._touched_at.values()) >= until:
             return
@@ -230,10 +241,22 @@ class Judge(threading.Thread):
             self._said.clear()
             self._said_at.clear()
         for group_id in quiet:
-            if group_id in memory.groups:
-                memory.drop(group_id)
-            del self._touched_at[group_id]
-            self._next_fold.pop(group_id, None)
+            self._drop(memory, group_id)
+
+    def _drop_stored(self, memory: ClusterMemory, until: float) -> None:
+        """Forget the groups beyond MOST_GROUPS, but none that goes on or that something came of since `until`."""
+        too_many = len(memory.groups) - MOST_GROUPS
+        if too_many > 0:
+            busy = self._pending.keys() | memory.open_groups | memory.waiting
+            stored = [g for g, at in self._touched_at.items() if at < until and g not in busy]
+            for group_id in sorted(stored, key=self._touched_at.__getitem__)[:too_many]:
+                self._drop(memory, group_id)
+
+    def _drop(self, memory: ClusterMemory, group_id: str) -> None:
+        if group_id in memory.groups:
+            memory.drop(group_id)
+        del self._touched_at[group_id]
+        self._next_fold.pop(group_id, None)
 
     # ---- commits
 
@@ -248,8 +271,9 @@ class Judge(threading.Thread):
         yield from _records(cluster_id, run.topic, run.partition, columns)
 
     def _commits_of(self, memory: ClusterMemory, group_id: str) -> Iterator[SourceRecord]:
-        places = memory.groups[group_id].offsets_partitions
-        for topic, partition, columns in self._recent.of_group(group_id, places):
+        group = memory.groups[group_id]
+        places, are_known = group.offsets_partitions, bool(group.boundaries)
+        for topic, partition, columns in self._recent.of_group(group_id, places, are_known=are_known):
             yield from _records(memory.cluster_id, topic, partition, columns)
 
 

@@ -238,13 +238,13 @@ class ClusterMemory:
         """The last lines of each file, the one read last at the end."""
         self.open_groups: set[str] = set()
         """Groups in memory whose last rebalance is open."""
-        self._waiting: set[str] = set()
-        """Groups that may wait for something."""
+        self.waiting: set[str] = set()
+        """Groups in memory that may wait for something."""
         self.forget()
 
     def forget(self) -> None:
         """Read everything again from the tables, which hold all that came until now."""
-        for of_groups in (self.groups, self._keys, self.open_groups, self._waiting):
+        for of_groups in (self.groups, self._keys, self.open_groups, self.waiting):
             of_groups.clear()
         known = self._past.of_cluster()
         self.seen_until_ms = known.seen_until_ms
@@ -263,7 +263,7 @@ class ClusterMemory:
         group = self.groups.pop(group_id)
         self._keys.discard(group_id.encode("utf-8", "surrogatepass"))
         self.open_groups.discard(group_id)
-        self._waiting.discard(group_id)
+        self.waiting.discard(group_id)
         for member_id in {member.member_id for rebalance in group.rebalances for member in rebalance.members}:
             if self._routes.get(route := f"member:{member_id}") == {group_id}:
                 del self._routes[route]
@@ -397,13 +397,13 @@ class ClusterMemory:
             seen_until_ms=self.seen_until_ms or None,
         )  # fmt: skip
         _is_in(self.open_groups, group_id, group.has_open)
-        _is_in(self._waiting, group_id, going_on(group.rebalances, {}, self.seen_until_ms) is not None)
+        _is_in(self.waiting, group_id, going_on(group.rebalances, {}, self.seen_until_ms) is not None)
         self._around.put(group_id, group.rebalances, group.tasks, group.findings)
 
     def going_on(self) -> list[Running]:
         """The groups in memory that wait for something, by name; as they were folded last."""
         found = []
-        for group_id in sorted(self._waiting):
+        for group_id in sorted(self.waiting):
             group = self.groups[group_id]
             commits = group.last_commits() if group.has_open else {}
             running = going_on(group.rebalances, commits, self.seen_until_ms)

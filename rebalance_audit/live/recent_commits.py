@@ -50,16 +50,19 @@ class RecentCommits:
             self._size -= oldest.popleft().size
             self._order.popleft()
 
-    def of_group(self, group_id: str, places: Collection[tuple[str, int]]) -> Iterator[tuple[str, int, pa.Table]]:
-        """The group's commits, with the partition they are from. `places`: partitions that are known to have records of
-        the group, or that its lines name. All are looked through if these have no commit of it: a group's commits and
-        records share one partition, but a line may be forged."""
+    def of_group(
+        self, group_id: str, places: Collection[tuple[str, int]], *, are_known: bool = False
+    ) -> Iterator[tuple[str, int, pa.Table]]:
+        """The group's commits, with the partition they are from. `places`: partitions that have records of the group
+        (`are_known`), whose commits are in the same one; or those that its lines name. A line may be forged: all
+        partitions are looked through if these have no commit of the group."""
         name = group_id.encode("utf-8", "surrogatepass")
         if len(name) >= 1 << 15:
             return
         begins = [version + struct.pack(">h", len(name)) + name for version in COMMIT_VERSIONS]
         found = list(self._found(begins, places))
-        yield from found or self._found(begins, self._pieces.keys() - {*places})
+        others = () if found or are_known else self._pieces.keys() - {*places}
+        yield from (*found, *self._found(begins, others))
 
     def _found(
         self, begins: Sequence[bytes], places: Collection[tuple[str, int]]

@@ -14,6 +14,7 @@ from ingest.readings import LogText, RecordRun
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.model import SourceLine, SourceRecord
+from rebalance_audit.live import judge
 from rebalance_audit.live.judge import FORGET_S, OPEN_EVERY_S, Judge
 from rebalance_audit.live.memory import ClusterMemory, NoPast, is_commit_key
 from rebalance_audit.live.recent_commits import RECENT_S
@@ -175,6 +176,26 @@ def test_memory_follows_the_groups_that_are_busy() -> None:
     bench.lands(LandedPieces())
     assert bench.memory.groups == {}
     assert bench.memory.incidents() == []  # there are no tables here that would hold them
+
+
+def test_of_many_groups_those_leave_that_were_quiet_longest_once_they_are_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(judge, "MOST_GROUPS", 2)
+    bench = Bench()
+    for at, name in enumerate(["first", "second", "third", "waiting", "fourth"]):
+        bench.memory._group(name)
+        bench.judge._touched_at[name] = bench.now + at
+    bench.memory.waiting.add("waiting")
+    bench.lands(LandedPieces())
+    assert len(bench.memory.groups) == 5  # nobody knows what the tables hold
+    bench.judge.stored(bench.now)  # only the first came before that
+    bench.lands(LandedPieces())
+    assert len(bench.memory.groups) == 4
+    bench.judge.stored(bench.now + 100)
+    bench.lands(LandedPieces())
+    assert bench.memory.groups.keys() == {"waiting", "fourth"}
+    assert bench.judge._touched_at.keys() == {"waiting", "fourth"}
 
 
 @pytest.mark.parametrize("name", [b"g", "groß".encode(), b"a" * 200])

@@ -33,6 +33,7 @@ def test_commits_of_a_group_are_looked_for_where_its_records_are() -> None:
     assert found(recent, "app", 3) == [(3, 7), (3, 9), (3, 10)]
     assert found(recent, "app") == [(3, 7), (3, 9), (3, 10)]
     assert found(recent, "app", 4) == [(3, 7), (3, 9), (3, 10)]  # where a forged line sent us there are none
+    assert list(recent.of_group("app", {(OFFSETS_TOPIC, 4)}, are_known=True)) == []  # its records are there
     assert found(recent, "nobody") == []
     assert found(recent, "g" * 40_000) == []
 

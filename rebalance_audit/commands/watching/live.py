@@ -144,7 +144,9 @@ class LiveWatch:
             return
         self._has_commits = False
         began_s = time.process_time()
-        if not self._rounds.run(self._judge.reported_since):
+        if self._rounds.run(self._judge.reported_since):
+            self._judge.stored(now)
+        else:
             self._wake.set()
         least, most = UNHURRIED_S
         wait_s = min(max(least, (time.process_time() - began_s) / SHARE_OF_COMMITS), most)
