@@ -48,10 +48,25 @@ class Joined(NamedTuple):
 
 
 def place_known(db: duckdb.DuckDBPyConnection) -> None:
-    """Make the table `placed`, the marks in `known` with the stretch each is in. `cut`: where group records are."""
+    """Make the table `placed`, the marks in `known` with the stretch each is in: the offset of the group's last record
+    before its first commit. `cut`: where group records are."""
+    # Not by an ASOF join: with five keys and all columns of a mark that takes twenty times as long.
+    group = ", ".join(GROUP_PLACE.names)
     db.execute(
-        f"CREATE OR REPLACE TEMP TABLE placed AS SELECT m.*, {_STRETCH} stretch_from FROM known m "
-        f"ASOF LEFT JOIN cut c ON {_SAME} AND m.first_offset > c.offset"
+        f"""
+        CREATE OR REPLACE TEMP TABLE placed AS SELECT * EXCLUDE (cut_at) FROM (
+            SELECT *, coalesce(max(cut_at) OVER (
+                PARTITION BY {group} ORDER BY first_offset, cut_at NULLS FIRST
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            ), -1) stretch_from
+            FROM (
+                SELECT *, NULL::BIGINT cut_at FROM known
+                UNION ALL BY NAME
+                SELECT cluster_id, group_id, topic offsets_topic, partition offsets_partition, "offset" first_offset,
+                    "offset" cut_at FROM cut
+            )
+        ) WHERE cut_at IS NULL
+        """
     )
 
 
