@@ -14,6 +14,7 @@ from rebalance_audit.domain.reassign.history import NO_ZONE
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import Clocks, node_clocks, stored
+from spark_jobs.readings import landing_order, readings_of
 
 _NOT_A_GAP = frozenset({"above_majority", "skipped"})
 """Problems that raise a doubt but do not show that something is missing, and what was left out on purpose."""
@@ -26,8 +27,8 @@ Row = dict[str, Any]
 
 def ledger(warehouse: Warehouse, source_version: int | None = None, event_version: int | None = None) -> list[Row]:
     """Rows of gold.coverage, from all readings."""
-    readings = warehouse.read("bronze.source", version=source_version).to_pylist()
-    return ledger_rows(readings, _needed(warehouse, node_clocks(warehouse, event_version, source_version)))
+    clocks = _needed(warehouse, node_clocks(warehouse, event_version, source_version))
+    return ledger_rows(readings_of(warehouse, source_version), clocks)
 
 
 def _needed(warehouse: Warehouse, clocks: Clocks) -> Clocks:
@@ -55,7 +56,7 @@ def ledger_rows(readings: Iterable[Mapping[str, Any]], clocks: Clocks) -> list[R
     rows: list[Row] = []
     for (cluster_id, source, kind), of_source in sorted(by_source.items()):
         known = {"cluster_id": cluster_id, "source": source, "kind": kind}
-        lasting = [r for r in of_source if _landed(r) >= last_read.get((cluster_id, source), "")]
+        lasting = [r for r in of_source if landing_order(r) >= last_read.get((cluster_id, source), "")]
         found = [known | row for row in (*_stretches(kind, of_source), *_problems(lasting))]
         if kind == "log":
             found += _clock(known, found, clocks.get(cluster_id, {}).get(node_of_log(source)))
@@ -70,15 +71,10 @@ def _last_read(by_source: Mapping[tuple[str, str, str], Sequence[Mapping[str, An
     for (cluster_id, source, kind), readings in by_source.items():
         place, is_file, _ = source.partition("#")
         if kind == "log" and is_file:
-            landed = max((_landed(r) for r in readings if r["from_position"] is not None), default="")
+            landed = max((landing_order(r) for r in readings if r["from_position"] is not None), default="")
             for each in (place, place.partition("/")[0] + "/"):
                 found[cluster_id, each] = max(landed, found.get((cluster_id, each), ""))
     return found
-
-
-def _landed(reading: Mapping[str, Any]) -> str:
-    """In the order of time: `PROGRAM-TIME-…-NUMBER`."""
-    return (reading.get("landing") or "").partition("-")[2]
 
 
 def _missing_hours(sources: Iterable[tuple[str, str, str]]) -> Iterator[Row]:
@@ -107,7 +103,7 @@ def _stretches(kind: str, readings: Iterable[Mapping[str, Any]]) -> list[Row]:
     """The readings, overlapping and touching ones joined, and the gaps between."""
     ranges = sorted(
         (r for r in readings if r["from_position"] is not None and (r["to_position"] or 0) > r["from_position"]),
-        key=lambda r: (r["from_position"], r["to_position"]),
+        key=lambda r: (r["from_position"], r["to_position"], r["from_at_ms"] is None, r["from_at_ms"] or 0),
     )
     rows: list[Row] = []
     for reading in ranges:

@@ -121,6 +121,11 @@ def decode_commits(key: pa.Array, value: pa.Array) -> DecodedCommits:
     )
 
 
+def groups_of(keys: pa.Array) -> pa.StringArray:
+    """The group of each key; null where a key is no commit's."""
+    return _decode_keys(_plain_binary(keys)).group
+
+
 def _plain_binary(column: pa.Array) -> pa.BinaryArray:
     return column if pa.types.is_binary(column.type) else column.cast(pa.binary())
 

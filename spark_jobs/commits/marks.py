@@ -21,9 +21,10 @@ from rebalance_audit.warehouse.storage import located, relation
 from spark_jobs import record_files
 from spark_jobs.commits import joining, shares
 from spark_jobs.commits import partial_marks as commits
+from spark_jobs.commits.kernel import groups_of
 from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.floors import floors_of
-from spark_jobs.group_rows import GROUP, places_table, rows_of_groups
+from spark_jobs.group_rows import GROUP, rows_of_groups
 from spark_jobs.stages.stage import Batch, Run, row_count
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table, row_groups
 
@@ -39,30 +40,22 @@ _NO_OFFSET = (1 << 63) - 1
 
 def concerned_groups(files: Sequence[str], event_files: Sequence[str]) -> Concerned:
     """Groups with commits or records in the news. If little is new they are few, and only their marks are made. None if
-    there are too many keys to read one by one.
+    there are too many keys.
     """
     if not files:
         return GROUP.empty_table()
     with cursor() as db:
         keys = db.execute(
             f"SELECT DISTINCT cluster_id, key FROM {relation(files)} WHERE {_DUCK_COMMITS} LIMIT {_KEYS_AT_MOST + 1}"
-        ).fetchall()
-        if len(keys) > _KEYS_AT_MOST:
+        ).to_arrow_table()
+        if keys.num_rows > _KEYS_AT_MOST:
             return None
-        found = set()
+        parts = [pa.table([keys["cluster_id"], groups_of(keys["key"].combine_chunks())], names=GROUP.names)]
         if event_files:
-            found |= set(
-                db.execute(
-                    f"SELECT DISTINCT cluster_id, group_id FROM {relation(event_files)} "
-                    "WHERE source_kind = 'record' AND group_id IS NOT NULL"
-                ).fetchall()
-            )
-    for cluster_id, key in keys:
-        try:
-            found.add((cluster_id, decode_record(key, None).key.group_id))
-        except DecodeError:
-            continue  # it is in silver.undecoded
-    return places_table(found)
+            of_events = f"SELECT cluster_id, group_id FROM {relation(event_files)} WHERE source_kind = 'record'"
+            parts.append(db.execute(of_events).to_arrow_table())
+    found = pa.concat_tables([part.cast(GROUP) for part in parts]).group_by(GROUP.names).aggregate([])
+    return found.filter(pc.is_valid(found["group_id"]))  # null: not decoded, so it is in silver.undecoded
 
 
 def group_records_of(context: Run, concerned: Concerned) -> pa.Table:
