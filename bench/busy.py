@@ -5,8 +5,8 @@
 A real broker, whose `__consumer_offsets` a process of its own fills as a coordinator would: so many commits a second of
 all groups in turn, so many rebalances a second of groups drawn at random, with the coordinator's lines in a log file.
 One rebalance in twenty begins with a member whose session ended, which alerts. Seconds count from that line's own time.
-`watch` begins beside groups that have committed for a while. All is measured from a minute after it has caught up on, of
-which the groups rebalance already; CPU is that of `watch` alone.
+`watch` begins beside groups that have committed for a while. They rebalance from when it has caught up on; all is
+measured from a minute later on. CPU is that of `watch` alone.
 """
 
 from __future__ import annotations
