@@ -126,7 +126,7 @@ def rewritten(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed]
         fenced = _fenced(before, old)
         for resource in sorted(assigned):
             holding = before.holdings.get(resource)
-            if holding is None or holding.member is not old:
+            if holding is None or holding.member.member_id != old.member_id:
                 holding = Holding(old, before.delivered_index)
             movements.append(
                 hand_overs.movement(

@@ -164,6 +164,23 @@ def test_a_join_phase_that_the_same_broker_begins_anew_is_no_failover() -> None:
     assert [trigger for *_, trigger in generations_of(story)][1:] == ["member_left", "member_left"]
 
 
+def test_the_return_of_one_static_member_is_no_sign_of_life_of_another_that_comes_back_later() -> None:
+    """c2 and c3 die at 5 s. c2 is back at 8 s and c3 at 9 s: two rewrites of one generation."""
+    held, instances = {"c1": "0", "c2": "1", "c3": "2"}, {"c1": "I1", "c2": "I2", "c3": "I3"}
+    story = a_group().generation(1, held, at_ms=1_000, instances=instances)
+    story.commit(1, at_ms=4_900).commit(2, at_ms=4_900)
+    again = {"c2": "c2-again"}
+    story.generation(1, held, at_ms=8_000, joined_at_ms=990, instances=instances, member_ids=again)
+    again = {"c2": "c2-again", "c3": "c3-again"}
+    story.generation(1, held, at_ms=9_000, joined_at_ms=990, instances=instances, member_ids=again)
+    _, _, second = rebalances(story)
+    assert moves(second) == {"orders-2": ("returned", "c3", "c3")}
+    pause = measure(second).movements[0]
+    assert pause.stopped_at_lower_ms is not None
+    assert pause.stopped_at_lower_ms <= 4_900
+    assert pause.pause_estimate_ms == 9_000 + 8 - 4_900
+
+
 def test_a_static_restart_that_only_a_line_shows_is_a_rewrite_and_the_next_generation_knows_the_member() -> None:
     """Kafka 2.3 and 2.4 write no record of it; the offsets topic learns the new member id with the next generation."""
     story = a_group("orders").stabilized(1, at_ms=990).received(1, at_ms=1_000)
