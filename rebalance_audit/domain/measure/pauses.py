@@ -21,6 +21,8 @@ from rebalance_audit.domain.ranges import around
 _BADNESS = ({None: -1} | {tier.value: rank for rank, tier in enumerate(EvidenceTier)}).__getitem__
 OVERLAP_SLACK_MS = 100
 """A negative bound smaller than the slack of its marks is rounding, not an overlap (docs/definitions.md#bounds)."""
+WORKED_ON = frozenset({Basis.REJOIN, Basis.BACK_AFTER_EXPIRY, Basis.MAY_LIVE_ON})
+"""Kinds of evidence on owners that were put out while they worked: there a small overlap is one."""
 
 
 class Instant(NamedTuple):
@@ -34,6 +36,8 @@ class Instant(NamedTuple):
     detail: str
     basis: Basis | None = None
     window: tuple[int, int] | None = None
+    may_overlap: bool = False
+    """The old owner was put out, and may have worked on beside the new one."""
 
     @property
     def likely(self) -> tuple[int, int]:
@@ -146,7 +150,7 @@ def movement_numbers(kind: str, stop: Instant, resume: Instant, first_commit_at_
     estimate = resume.estimate - stop.estimate
     lower = None if resume.lower is None or stop.upper is None else resume.lower - stop.upper
     upper = None if resume.upper is None or stop.lower is None else resume.upper - stop.lower
-    if lower is not None and -OVERLAP_SLACK_MS <= lower < 0:
+    if lower is not None and -OVERLAP_SLACK_MS <= lower < 0 and not stop.may_overlap:
         lower = 0
         estimate = max(estimate, 0)
         upper = None if upper is None else max(upper, 0)
@@ -196,7 +200,9 @@ def instant(marks: Sequence[Weighed]) -> Instant:
         window = None
         if best.window_from_ms is not None and best.window_to_ms is not None:
             window = best.window_from_ms, best.window_to_ms
-        return Instant(lower, upper, inside(best.at_ms, lower, upper), best.tier, best.detail, basis, window)
+        may_overlap = any(m.basis in WORKED_ON for m in marks)
+        at_ms = inside(best.at_ms, lower, upper)
+        return Instant(lower, upper, at_ms, best.tier, best.detail, basis, window, may_overlap)
     best = next((m for m in marks if m.at_ms in (lower, upper)), None)
     if best is None:
         return _NO_INSTANT

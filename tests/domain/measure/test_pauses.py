@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from rebalance_audit.domain.kinds import Basis
 from rebalance_audit.domain.measure.pauses import (
     MovementNumbers,
     instant,
@@ -265,3 +266,13 @@ def test_what_stopped_for_nobody_knows_how_long_is_not_summed_as_nothing() -> No
         ["revoked"], [None], [movement_numbers("revoked", instant(()), instant(()), None)], is_known=True
     )
     assert nothing.resource_seconds_estimate == 0.0
+
+
+def test_an_owner_that_was_put_out_may_work_on_beside_the_next_one_for_some_ms() -> None:
+    """As seen on 3.3.2: an administrator removed it, and it heard of that 47 ms after the other was given its
+    partitions. Of an owner that had to re-join, the same marks are rounding."""
+    stop = not_before(1_000), not_after(1_360), about(1_350, 3, LOGGED)
+    put_out = stop[0], stop[1], replace(stop[2], basis=Basis.REJOIN)
+    for marks, pause in ((stop, (0, 0, 400)), (put_out, (-60, -42, 400))):
+        found = movement_numbers("moved", instant(marks), instant(RESUME), None)
+        assert (found.pause_lower_ms, found.pause_estimate_ms, found.pause_upper_ms) == pause
