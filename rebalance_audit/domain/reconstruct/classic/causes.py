@@ -76,6 +76,7 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
         recorded = _waited_for_the_dead(before, recorded, after)
         if rebalance.kind == "rebalance" and _elected_another(before):
             recorded = [_changed_assignor(t) for t in recorded]
+        recorded = _put_out_by_nobody_known(before, recorded, after)
     triggers += recorded
     if not triggers and after is not None:
         triggers = _without_member_change(before, rebalance, after)
@@ -137,6 +138,25 @@ def _waited_for_the_dead(
         return arrived + [t for t in recorded if t.trigger != Cause.MEMBER_JOINED]
     detail = "a session ended and a member came, and nothing says which began it"
     return [Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail), *recorded]
+
+
+def _put_out_by_nobody_known(
+    before: Before, recorded: list[Trigger], after: Mapping[str, MemberMetadata] | None
+) -> list[Trigger]:
+    """Static members do not leave by themselves, and their return alone makes no generation. If nothing else shows why
+    there is one, or one of them is gone beside members that left, somebody put them out."""
+    there, here = before.members or {}, after or {}
+    came_back = [t for t in recorded if t.trigger == Cause.STATIC_MEMBER_REPLACED]
+    topics = {m.group_instance_id: parse(m).topics for m in there.values()}
+    if came_back and len(came_back) == len(recorded):
+        back = [here[m] for t in came_back for m in t.members if m in here]
+        if all(parse(m).topics == topics.get(m.group_instance_id) for m in back):
+            detail = "a static member came back in a new generation: it had been put out, and nothing says why"
+            return [Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail), *recorded]
+    gone = [t for t in recorded if t.trigger == Cause.UNKNOWN and is_static(t.members, there, frozenset())]
+    if gone and recorded[0].trigger == Cause.MEMBER_LEFT:
+        return [*gone, *(t for t in recorded if t not in gone)]
+    return recorded
 
 
 def _elected_another(before: Before) -> bool:

@@ -181,6 +181,18 @@ def test_the_return_of_one_static_member_is_no_sign_of_life_of_another_that_come
     assert pause.pause_estimate_ms == 9_000 + 8 - 4_900
 
 
+def test_static_members_do_not_leave_by_themselves() -> None:
+    """As seen on 3.3.2: an administrator removed one that ran, which joined again in the same join phase; then all."""
+    held, instances = {"c1": "0", "c2": "1"}, {"c1": "I1", "c2": "I2"}
+    story = a_group(session_timeout_ms=25_000).generation(1, held, at_ms=1_000, instances=instances)
+    story.commit(0, at_ms=4_000).commit(1, at_ms=4_000)
+    story.generation(2, held, at_ms=8_000, instances=instances, member_ids={"c2": "c2-again"})
+    three, again = {**held, "c3": "2"}, {"c2": "c2-again"}
+    story.generation(3, three, at_ms=9_000, instances=instances, member_ids=again)
+    story.commit(0, at_ms=14_900).commit(1, at_ms=14_900).commit(2, at_ms=14_900).empty(4, at_ms=15_000)
+    assert [r.trigger for r in rebalances(story)] == ["member_joined", "unknown", "member_joined", "unknown"]
+
+
 def test_a_static_restart_that_only_a_line_shows_is_a_rewrite_and_the_next_generation_knows_the_member() -> None:
     """Kafka 2.3 and 2.4 write no record of it; the offsets topic learns the new member id with the next generation."""
     story = a_group("orders").stabilized(1, at_ms=990).received(1, at_ms=1_000)
