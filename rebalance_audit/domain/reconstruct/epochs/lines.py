@@ -136,6 +136,8 @@ def _epochs(lines: Sequence[LogEvent]) -> list[LoggedEpoch]:
             members |= {str(line.fields.get("new_member_id"))}
             epochs[-1].member_ids = frozenset(members) if is_membership_known else None
         elif line.kind in _CAUSES:
+            if line.kind is LogKind.GROUP_CONVERTED:
+                waiting = []  # what the classic group went through is its own
             waiting.append(line)
             member_id = line.fields.get("member_id")
             if line.kind is LogKind.MODERN_MEMBER_JOINED and member_id:

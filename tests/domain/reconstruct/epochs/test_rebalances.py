@@ -441,3 +441,14 @@ class TestStreamsProtocol:
         self.topology(story, 2, at_ms=5_000)
         self.epoch(story, 3, at_ms=5_000)
         assert epochs_of(story.reconstructed())[1] == (3, "open", "streams_topology_changed")
+
+
+def test_who_left_the_classic_group_is_no_cause_of_the_epoch_it_is_converted_at() -> None:
+    """As seen on 4.4.0: a classic member closed, then the first KIP-848 one came."""
+    story = ConsumerGroupStory().says(LogKind.MEMBER_LEFT, at_ms=1_000, member_id="o1")
+    story.says(LogKind.GROUP_CONVERTED, at_ms=9_000, group_type="consumer")
+    story.says(LogKind.MODERN_MEMBER_JOINED, at_ms=9_001, member_id="n1", group_type="consumer")
+    story.says(LogKind.EPOCH_BUMPED, at_ms=9_002, group_epoch=5)
+    story.says(LogKind.TARGET_COMPUTED, at_ms=9_003, group_epoch=5, assignor="uniform")
+    found = {(r.group_epoch, r.trigger) for r in reconstruct(story.evidence()).rebalances if r.group_epoch is not None}
+    assert found == {(4, "group_converted"), (5, "member_joined")}
