@@ -40,7 +40,7 @@ class IncidentQuestions(Tables):
                   AND (?::BOOLEAN IS NULL OR i.expected = ?)
                   AND (?::BOOLEAN IS NULL OR (i.status = 'open') = ?) {_ORDER} LIMIT {most:d}),
             twice AS (SELECT {BOOKING_OF.format("m")} AS booking, max(overlap_ms) AS overlap_ms FROM gold.movement m
-                      WHERE overlap_ms > 0 GROUP BY ALL),
+                      WHERE overlap_ms > 0 AND coalesce(pause_likely_upper_ms, 0) <= 0 GROUP BY ALL),
             met_twice AS (SELECT cluster_id, incident_id, max(overlap_ms) AS overlap_ms
                          FROM (SELECT cluster_id, incident_id, unnest(bookings) AS booking FROM found)
                          JOIN twice USING (booking) GROUP BY ALL)

@@ -32,10 +32,11 @@ def rebalance(found: Rebalance) -> Html:
         parts.append(fill("{n} stopped and went on with the same owner: {still}.", n=what, still=_longest(returned)))
     if found.kept_count:
         parts.append(fill("{n} kept working.", n=words.things(found.protocol_type, found.kept_count)))
-    overlaps = [m.overlap_ms for m in found.movements if m.overlap_ms]
-    if overlaps:
-        what = words.things(found.protocol_type, len(overlaps))
-        parts.append(fill("{n} had two owners at once, for up to {t}.", n=what, t=words.duration(max(overlaps))))
+    twice = [m for m in found.movements if m.overlap_ms]
+    if twice:
+        what, longest = words.things(found.protocol_type, len(twice)), max(m.overlap_ms or 0 for m in twice)
+        had = "had" if all((m.pause_likely_upper_ms or 0) <= 0 for m in twice) else "may have had"
+        parts.append(fill("{n} {had} two owners at once, for up to {t}.", n=what, had=had, t=words.duration(longest)))
     if found.expected:
         why = f": {words.visible(found.expected_reason).rstrip('.')}" if found.expected_reason else ""
         parts.append(fill("This is part of the protocol's normal work{why}.", why=why))

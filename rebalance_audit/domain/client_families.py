@@ -63,6 +63,8 @@ class Habits:
     has_cooperative: bool = True
     has_sticky: bool = True
     has_kip848: bool = False
+    commits_while_stuck: bool = False
+    """With auto-commit on, it commits at its interval even while the application does not ask for messages."""
     commits_at_close: bool = False
     """With auto-commit on, it commits as it leaves in good order (docs/clients.md#clients)."""
     may_stay_at_close: bool = False
@@ -183,6 +185,7 @@ HABITS: Mapping[ClientFamily, Habits] = {
         heartbeats=Heartbeats.EVENT_LOOP,
         has_poll_interval=True,
         commits_when_idle=True,
+        commits_while_stuck=True,
         commits_at_close=True,
         has_cooperative=False,
         may_stay_at_close=True,
@@ -355,6 +358,11 @@ def must_poll_out(families: Families) -> bool:
 def commits_when_idle(families: Families) -> bool:
     """Whether each of these libraries commits even where nothing moves, so that a member's silence means something."""
     return all(HABITS[f].commits_when_idle for f in families)
+
+
+def may_commit_while_stuck(families: Families) -> bool:
+    """Whether such a member may have committed until it left because its application did not poll in time."""
+    return any(HABITS[f].commits_while_stuck for f in families)
 
 
 def may_commit_at_close(families: Families) -> bool:

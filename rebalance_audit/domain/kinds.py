@@ -156,6 +156,9 @@ class Basis(StrEnum):
     """The record by which a KIP-848 member was asked to revoke."""
     REJOIN = "rejoin"
     """The client asked to join again, as it does right after it gave all up."""
+    BACK_AFTER_EXPIRY = "back_after_expiry"
+    """It asked to join again after its session had ended, and its heartbeats wait for its application: that was busy
+    until then, or the process stood still since its last sign of life."""
     LEAVE = "leave"
     """The member left the group, or an administrator removed it."""
     GONE = "gone"

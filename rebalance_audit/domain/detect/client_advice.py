@@ -60,10 +60,12 @@ def expiry(of: Families, group_type: GroupType = GroupType.CLASSIC, *, came_back
     """For a member that vanished."""
     advice = []
     if of == {ClientFamily.KAFKAJS}:
-        took = "it came back: its handler took" if came_back else "its handler may have taken"
+        why = "its handler may have taken longer than the session"
+        if came_back:
+            why = "it came back: its handler took longer than the session, or its process was frozen"
         advice.append(
-            f"kafkajs sends heartbeats only between messages, and {took} longer than the session. Call heartbeat() "
-            "inside the handler, or raise sessionTimeout."
+            f"kafkajs sends heartbeats only between messages, and {why}. Call heartbeat() inside the handler, or raise "
+            "sessionTimeout."
         )
     elif of == {ClientFamily.AIOKAFKA}:
         advice.append(

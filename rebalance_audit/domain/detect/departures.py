@@ -18,7 +18,17 @@ from rebalance_audit.domain.detect.history import (
     refs_of,
 )
 from rebalance_audit.domain.detect.modes import number
-from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, likely, listed, shown, things
+from rebalance_audit.domain.detect.wording import (
+    clock,
+    counted,
+    duration,
+    folded,
+    likely,
+    listed,
+    shown,
+    things,
+    two_owners,
+)
 from rebalance_audit.domain.kinds import GroupType, MemberChange, Severity
 from rebalance_audit.domain.model import Finding, Member, Movement
 
@@ -71,7 +81,7 @@ class _GoneTogether:
         w = self.worst
         if w.overlap_ms and (w.pause_estimate_ms or 0) <= 0:
             longest = max(m.overlap_ms or 0 for m in self.movements)
-            return f"{held} had two owners at once for {duration(longest)}"
+            return f"{held} had {two_owners(longest, w.pause_likely_upper_ms)}"
         return f"{held} stood still for {likely(w.pause_estimate_ms, w.pause_likely_lower_ms, w.pause_likely_upper_ms)}"
 
     @property

@@ -89,6 +89,14 @@ def likely(estimate_ms: float | None, lower_ms: float | None, upper_ms: float | 
     return f"{text}, likely {_to(lower, upper)}"
 
 
+def two_owners(overlap_ms: int, likely_upper_ms: int | None) -> str:
+    """`two owners at once for 7.6 s`; `two owners at once for up to 7.6 s, or nobody for up to 9 s` where the old owner
+    may as well have stood still. `likely_upper_ms`: of the pause."""
+    if likely_upper_ms is None or likely_upper_ms <= 0:
+        return f"two owners at once for {duration(overlap_ms)}"
+    return f"two owners at once for up to {duration(overlap_ms)}, or nobody for up to {duration(likely_upper_ms)}"
+
+
 def likely_seconds(estimate: float | None, lower: float | None, upper: float | None) -> str:
     """`91.6 (likely 88.0 to 95.2)`: resource-seconds with their likely range."""
     if estimate is None:

@@ -313,6 +313,9 @@ def _pause(kind: str, worst: Movement, movements: Sequence[Movement]) -> str:
     if worst.pause_estimate_ms < 0 and not overlaps:
         overlaps = [-worst.pause_estimate_ms]
     if overlaps and worst.pause_estimate_ms <= 0:
+        likely_upper_ms = worst.pause_likely_upper_ms or 0
+        if likely_upper_ms > 0:
+            return f"two owners at once for up to {exact(max(overlaps))}, or nobody for up to {exact(likely_upper_ms)}"
         return f"two owners at once for {exact(max(overlaps))}"
     least = min(m.pause_estimate_ms for m in movements if m.pause_estimate_ms is not None)
     up_to = "up to " if worst.pause_estimate_ms > 1.25 * max(least, 1) and worst.pause_estimate_ms - least > 50 else ""

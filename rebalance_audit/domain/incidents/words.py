@@ -19,6 +19,7 @@ from rebalance_audit.domain.detect.wording import (
     listed,
     shown,
     things,
+    two_owners,
 )
 from rebalance_audit.domain.incidents.episodes import Episode
 from rebalance_audit.domain.incidents.model import Link
@@ -207,7 +208,7 @@ def _round(episode: Episode, step: HistoryStep) -> Link:
     noun = "task" if r.protocol_type == "connect" else "partition"
     if moved and r.pause_estimate_ms is not None and r.pause_estimate_ms < 0:
         twice = max((m.overlap_ms or 0 for m in r.movements), default=0) or -r.pause_estimate_ms
-        parts.append(f"{things(moved, noun, r.protocol_type)} moved, with two owners at once for {duration(twice)}")
+        parts.append(f"{things(moved, noun, r.protocol_type)} moved, with {two_owners(twice, r.pause_likely_upper_ms)}")
     elif moved and r.pause_estimate_ms is not None:
         longest = likely(r.pause_estimate_ms, r.pause_likely_lower_ms, r.pause_likely_upper_ms)
         parts.append(f"{things(moved, noun, r.protocol_type)} stopped, the longest for {longest}")

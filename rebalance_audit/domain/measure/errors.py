@@ -53,6 +53,7 @@ ERRORS: Mapping[Basis, Spread] = {
     Basis.TAKEN_AWAY_AFTER_FETCHES: Spread(2, 491, 39, _ALL),
     Basis.ASKED_TO_REVOKE: Spread(0, 312, 7),
     Basis.REJOIN: Spread(27, 100, 16),
+    Basis.BACK_AFTER_EXPIRY: Spread(20_000, 100, 4, _ALL),
     Basis.LEAVE: Spread(630, 8_032, 9),
     Basis.GONE: Spread(15_811, 0, 15, _ANYWHERE),
     Basis.MAY_LIVE_ON: Spread(0, 21_160, 75, _ALL),

@@ -125,7 +125,8 @@ def test_a_kafkajs_member_that_came_back_had_a_long_handler_not_a_lost_host() ->
     assert "host" in (away.advice or "")
     (back,) = found(story.joins("c2", at_s=66), "RB007")
     assert back.advice == (
-        "kafkajs sends heartbeats only between messages, and it came back: its handler took longer than the session. "
+        "kafkajs sends heartbeats only between messages, and it came back: its handler took longer than the session, "
+        "or its process was frozen. "
         "Call heartbeat() inside the handler, or raise sessionTimeout."
     )
 

@@ -40,7 +40,8 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, quiet_ms: i
                 if stretch.shares_client_id:  # it may be dead, and another client of the same id may have come
                     expired = expired_marks(stretch, departure.at_ms, departure.ref, commit, quiet_ms)
                     return [*lowers, *(m for m in expired if m.bound == ESTIMATE)]
-                return [*lowers, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4)]
+                basis = Basis.BACK_AFTER_EXPIRY
+                return [*lowers, *_rejoined(departure.rejoined_at_ms, departure.rejoined_ref, rank=4, basis=basis)]
             return expired_marks(stretch, departure.at_ms, departure.ref, commit, quiet_ms)
         case Cause.MEMBER_POLL_TIMEOUT:
             return _idle(stretch, departure, departure.at_ms)
@@ -197,9 +198,11 @@ def _removed(departure: Departure, at_ms: int, commit: tuple[int, str] | None) -
     return [*marks, logged(ESTIMATE, at_ms, "an administrator removed it", ref, rank=5, basis=Basis.LEAVE)]
 
 
-def _rejoined(at_ms: int, ref: str | None, *, rank: int) -> list[Mark]:
+def _rejoined(at_ms: int, ref: str | None, *, rank: int, basis: Basis = Basis.REJOIN) -> list[Mark]:
     detail = "its own re-join follows its lost callback by some ms"
+    if basis is Basis.BACK_AFTER_EXPIRY:
+        detail = f"{detail}, if it was busy until then; it may have been frozen since its last sign of life"
     return [
         logged(UPPER, at_ms + LINE_SLACK_MS, "the same client asked to join again", ref),
-        logged(ESTIMATE, at_ms, detail, ref, rank=rank, basis=Basis.REJOIN),
+        logged(ESTIMATE, at_ms, detail, ref, rank=rank, basis=basis),
     ]

@@ -63,6 +63,8 @@ def inferred(before: Before, member_id: str) -> Cause:
     if departure == Cause.MEMBER_LEFT and commits_often and silence_ms > HEARTBEAT_MS + AS_IT_LEFT_MS:
         # It did not commit as it went, unless somebody made all others wait. If it lives on, it was removed.
         return Cause.UNKNOWN if _is_there_again(before, member) else departure
+    if departure == Cause.MEMBER_LEFT and _may_have_been_stuck(before, member, since):
+        return Cause.UNKNOWN
     if departure == Cause.MEMBER_LEFT or departure == Cause.UNKNOWN:
         return departure
     if departure == Cause.MEMBER_POLL_TIMEOUT:
@@ -73,6 +75,16 @@ def inferred(before: Before, member_id: str) -> Cause:
     if departure == Cause.MEMBER_SESSION_EXPIRED and last is not None and _is_to_the_moment(member, silence_ms):
         return departure
     return departure if _speaks(before, member_id, alive_at_ms or 0, joined_at_ms or 0) else Cause.UNKNOWN
+
+
+def _may_have_been_stuck(before: Before, member: MemberMetadata, since: int) -> bool:
+    """Whether its application may not have polled in time, though it committed until it left: its library commits
+    meanwhile, the timer was the reason of its last commit, and the same client came back."""
+    record = before.attempt.record
+    if record is None or not client_families.may_commit_while_stuck(before.families(member)):
+        return False
+    is_on_beat = before.course.commits.is_on_beat(_held(before, member.member_id), since, record.offset)
+    return is_on_beat and _is_there_again(before, member)
 
 
 def _may_have_left_early(before: Before, member_id: str, since: int) -> bool:

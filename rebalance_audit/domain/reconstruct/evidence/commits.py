@@ -13,6 +13,8 @@ from itertools import pairwise
 from rebalance_audit.domain.model import CommitMark
 
 Resource = tuple[str, int]
+BEAT_COMMITS = 3
+"""So many commits show a beat: twice the same time between them. Chosen."""
 OFF_BEAT = 0.1
 """A share of the longest time between two commits: a timer is a few ms late each time."""
 
@@ -142,6 +144,17 @@ class Commits:
     def is_off_beat(self, resources: Iterable[Resource], after: int, before: int) -> bool:
         """Whether the commits between these offsets, of the partition that was committed most, were not all equally far
         apart. Then the timer was not the reason of the first or the last one."""
+        _, uneven = self._evenness(resources, after, before)
+        return uneven > OFF_BEAT
+
+    def is_on_beat(self, resources: Iterable[Resource], after: int, before: int) -> bool:
+        """Whether several of them were: the timer was the reason of the last one."""
+        count, uneven = self._evenness(resources, after, before)
+        return count >= BEAT_COMMITS and uneven <= OFF_BEAT
+
+    def _evenness(self, resources: Iterable[Resource], after: int, before: int) -> tuple[int, float]:
+        """How many commits there are of the partition that was committed most, and what they lack of being equally far
+        apart, as a share of the longest time between two."""
         most: tuple[int, float, float] | None = None
         for resource in resources:
             track = self._tracks.get(resource)
@@ -153,7 +166,10 @@ class Commits:
             count = sum(m.commit_count for m in marks)
             if gaps and (most is None or count > most[0]):
                 most = count, max(gaps), marks[-1].last_at_ms - marks[0].first_at_ms
-        return most is not None and (most[0] - 1) * most[1] - most[2] > OFF_BEAT * most[1]
+        if most is None or most[1] <= 0:
+            return 0, 0.0
+        count, longest_ms, span_ms = most
+        return count, (count - 1) - span_ms / longest_ms
 
     def interval_between(self, resources: Iterable[Resource], after: int, before: int) -> float | None:
         """Milliseconds from one commit to the next, on average, of the partition that was committed most between these

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rebalance_audit.domain.detect.wording import two_owners
 from rebalance_audit.domain.kinds import Basis
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import LogKind, Movement, Rebalance, changed
@@ -12,7 +13,7 @@ from rebalance_audit.domain.reconstruct.classic.resumes import delivered_marks
 from tests import encoders
 from tests.domain.reconstruct.classic.stories import TOPIC, Story, a_group, member_id
 
-KAFKAJS = encoders.consumer_subscription((TOPIC,), version=0, user_data=b"")
+KAFKAJS = AIOKAFKA = encoders.consumer_subscription((TOPIC,), version=0, user_data=b"")
 JAVA_2_7 = encoders.consumer_subscription((TOPIC,), version=1, user_data=None)
 JAVA_3_7 = encoders.consumer_subscription((TOPIC,), version=3, user_data=None)
 SARAMA = encoders.consumer_subscription((TOPIC,), version=2, user_data=None)
@@ -120,6 +121,26 @@ def test_an_eager_owner_had_let_go_before_the_record_that_gives_its_partition_to
     assert pause.pause_estimate_ms == 30_000 - 8_990 + 8
 
 
+@pytest.mark.parametrize(
+    ("last_ms", "is_back", "trigger"),
+    [(26_000, True, "unknown"), (27_900, True, "member_left"), (26_000, False, "member_left")],
+    ids=["on the beat", "as it closed", "never back"],
+)
+def test_aiokafka_commits_on_its_timer_until_it_is_put_out(last_ms: int, is_back: bool, trigger: str) -> None:
+    """As seen on 3.3.2: its application was stuck, it committed every 5 s, left, and came back."""
+    story = two(
+        a_group(session_timeout_ms=6_500, rebalance_timeout_ms=6_500), 1, 1_000, AIOKAFKA, assignor="roundrobin"
+    )
+    for at_ms in range(6_000, 26_000, 5_000):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms + 1)
+    story.commit(1, at_ms=last_ms)
+    alone = {"c1": AIOKAFKA}
+    story.generation(2, {"c1": "0 1"}, at_ms=28_000, assignor="roundrobin", subscriptions=alone)
+    if is_back:
+        story = two(story, 3, 36_000, AIOKAFKA, assignor="roundrobin", member_ids={"c2": AGAIN})
+    assert second(story).trigger == trigger
+
+
 def test_java_before_3_2_commits_after_its_poll_timer_was_started_anew() -> None:
     """As seen on 2.7.2: 5,957 ms of silence under a max.poll.interval.ms of 6,000."""
     story = two(a_group(rebalance_timeout_ms=6_000), 1, 1_000, JAVA_2_7)
@@ -156,6 +177,19 @@ def test_kafkajs_works_on_after_its_session_expired_until_it_is_back() -> None:
     assert pause.pause_estimate_ms is not None
     assert pause.pause_estimate_ms < 0
     assert pause.overlap_ms is not None
+
+
+def test_whether_it_worked_on_or_was_frozen_until_it_is_back_no_record_says() -> None:
+    """As seen on 3.7.2, where it was frozen: both lie in the likely range, and both are said."""
+    pause = given_on(second(expired(KAFKAJS, "RoundRobinAssigner")))
+    assert pause.pause_likely_lower_ms is not None
+    assert pause.pause_likely_upper_ms is not None
+    # Frozen after its last heartbeat at 10 s, or 9 s if the broker was late; or busy until 26 s. c1 begins at 21.008.
+    assert pause.pause_likely_lower_ms <= 21_008 - 26_000
+    assert 21_008 - 10_000 <= pause.pause_likely_upper_ms <= 21_008 - 9_000 + 100
+    assert pause.overlap_ms == 26_000 - 21_008
+    assert two_owners(4_992, 12_059) == "two owners at once for up to 5 s, or nobody for up to 12.1 s"
+    assert two_owners(4_992, -4_800) == "two owners at once for 5 s"
 
 
 def test_of_two_kafkajs_members_of_one_name_a_new_one_may_be_anybody() -> None:
