@@ -200,7 +200,7 @@ class Driver:
         """Each pauses all that it holds, and goes on later; it polls, and is a member meanwhile. That is a stall."""
         for command in ("pause", "resume"):
             for name in names:
-                self.tell(name, command)
+                self.send(name, command)
             if command == "pause":
                 self.rest(seconds)
 

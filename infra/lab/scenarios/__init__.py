@@ -13,10 +13,12 @@ from infra.lab.scenarios import (
     kip848,
     libraries,
     member,
+    mishaps,
     modern,
     reassignment,
     side_by_side,
     standstill,
+    upkeep,
     wild,
 )
 
@@ -29,9 +31,11 @@ __all__ = [
     "kip848",
     "libraries",
     "member",
+    "mishaps",
     "modern",
     "reassignment",
     "side_by_side",
     "standstill",
+    "upkeep",
     "wild",
 ]
