@@ -148,6 +148,9 @@ class Basis(StrEnum):
     """The last one before it came back or was removed: it may have gone on for a while."""
     SIGNS_OF_LIFE = "signs_of_life"
     """It died between its last sign of life and the next one, which did not come."""
+    CLOSED_OR_DEAD = "closed_or_dead"
+    """The last commit and last sign of life of a member that closes without leaving: it closed then, or died before the
+    next sign."""
     TAKEN_AWAY = "taken_away"
     """The record that takes a partition away in a cooperative group."""
     TAKEN_AWAY_AFTER_FETCHES = "taken_away_after_fetches"

@@ -20,14 +20,14 @@ from .scenario import KIP848_BROKER, scenario
 
 @scenario(brokers=3)
 def coordinators_move(driver: Driver) -> None:
-    """Groups of kafkajs, sarama, librdkafka, franz-go and Java on three brokers: a coordinator is killed, then the
+    """Groups of sarama, librdkafka, franz-go and Java on three brokers: a coordinator is killed, then the
     second member of each group. The broker is back, and the first members close."""
     chance = Random("coordinators_move")
-    libraries = {"k": "kafkajs", "s": "sarama", "r": "librdkafka", "f": "franz-go", "j": "java"}
+    libraries = {"s": "sarama", "r": "librdkafka", "f": "franz-go", "j": "java"}
     groups = Groups(driver, libraries, partitions=6, per_second=30)
     groups.come("1", "2", "3", session_timeout_ms=12_000)
     driver.rest(chance.uniform(5, 8))
-    broker = driver.coordinator_killed(groups.group("k"))
+    broker = driver.coordinator_killed(groups.group("s"))
     driver.rest(chance.uniform(14, 17))
     groups.expect_written(Cause.LEADER_REJOINED, or_trigger=Cause.TOPIC_METADATA_CHANGED)
     groups.settle()
@@ -92,10 +92,9 @@ def eager_becomes_cooperative(driver: Driver) -> None:
         members.leave(name, mode=mode)
         members.start(name, assignor="cooperative-sticky")
         members.expect(Cause.MEMBER_JOINED, [name], mode=mode)
-        driver.rest(5)
+        members.settle()
         while members.expect_if_seen(Cause.COOPERATIVE_FOLLOW_UP, ["b1", "b2"], mode="cooperative"):
             pass
-        members.settle()
 
 
 @scenario(
@@ -110,6 +109,8 @@ def topics_grow(driver: Driver) -> None:
     )
     driver.group("grow-app", group_type="classic", mode="eager", assignor="range")
     members.join("k1")
+    # Its pattern is resolved after it has joined.
+    members.expect(Cause.TOPIC_METADATA_CHANGED, [])
     members.join("k2", is_static=True)
     for name in ("r1", "r2"):
         refresh: dict[str, Any] = {"topic_metadata_refresh_interval_ms": 3000}
@@ -134,6 +135,8 @@ def topics_grow(driver: Driver) -> None:
     driver.rest(8)
     members.settle()
     driver.topic_deleted("mail.out")
+    # The topic goes, then the pattern is resolved without it.
+    members.expect(Cause.TOPIC_METADATA_CHANGED, [], outcome="superseded")
     members.expect(Cause.TOPIC_METADATA_CHANGED, [])
     driver.rest(15)
     driver.leave("r2")
@@ -177,10 +180,9 @@ def streams_mishaps(driver: Driver) -> None:
     follow_up: dict[str, Any] = {"or_trigger": Cause.COOPERATIVE_FOLLOW_UP}
 
     def follow() -> None:
-        driver.rest(5)
+        members.settle()
         while members.expect_if_seen(Cause.STREAMS_FOLLOW_UP, ["w1"], **follow_up):
             pass
-        members.settle()
 
     members.join("w1", settings=streams_settings(state_dir="data/w1"))
     members.start("w2", settings=streams_settings(state_dir="data/w2"))
@@ -300,11 +302,10 @@ def topic_soon_made_again(driver: Driver) -> None:
             more: dict[str, Any] = {refresh: 2000}
             driver.join(f"{letter}{number}", f"{letter}-app", ["orders", "mail"], library=library, **more)
             driver.expect(f"{letter}-app", Cause.MEMBER_JOINED, [f"{letter}{number}"])
-        driver.rest(6)
-        while driver.expect_if_seen("j-app", Cause.COOPERATIVE_FOLLOW_UP, ["j1"]):
-            pass
         for letter in groups:
             driver.settle(f"{letter}-app", quiet_s=4.0)
+        while driver.expect_if_seen("j-app", Cause.COOPERATIVE_FOLLOW_UP, ["j1"]):
+            pass
     driver.rest(chance.uniform(5, 8))
     driver.topic_deleted("mail")
     driver.rest(6)
@@ -321,3 +322,19 @@ def topic_soon_made_again(driver: Driver) -> None:
     driver.rest(12)
     for letter in groups:
         driver.settle(f"{letter}-app", quiet_s=4.0)
+
+
+@scenario(brokers=3)
+def kafkajs_loses_its_coordinator(driver: Driver) -> None:
+    """The coordinator of three kafkajs members is killed. They do not find the next one before their sessions (12 s) end
+    there: the group is empty, and they come one after the other as new members. Then one closes."""
+    members = Members(driver, "lost-app", {"orders": 6}, assignor="roundrobin", library="kafkajs", quiet_s=4.0)
+    members.join("k1", "k2", "k3", session_timeout_ms=12_000)
+    driver.rest(Random("kafkajs_loses_its_coordinator").uniform(6, 9))
+    driver.coordinator_killed(members.group)
+    members.expect(Cause.MEMBER_SESSION_EXPIRED, ["k1", "k2", "k3"], outcome="emptied", members=[])
+    driver.rest(25)
+    while driver.expect_if_written(members.group, Cause.MEMBER_JOINED, ["k1", "k2", "k3"]):
+        pass
+    members.settle()
+    members.leave("k2")

@@ -49,6 +49,7 @@ ERRORS: Mapping[Basis, Spread] = {
     Basis.COMMIT_WHEN_ASKED: Spread(0, 121, 32),
     Basis.LAST_COMMIT: Spread(220, 7_385, 11),
     Basis.SIGNS_OF_LIFE: Spread(1_336, 512, 186, _ANYWHERE),
+    Basis.CLOSED_OR_DEAD: Spread(50, 3_000, 4, _ALL),
     Basis.TAKEN_AWAY: Spread(8, 11, 45),
     Basis.TAKEN_AWAY_AFTER_FETCHES: Spread(2, 491, 39, _ALL),
     Basis.ASKED_TO_REVOKE: Spread(0, 312, 7),

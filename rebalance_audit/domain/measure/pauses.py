@@ -201,8 +201,8 @@ def instant(marks: Sequence[Weighed]) -> Instant:
         if best.window_from_ms is not None and best.window_to_ms is not None:
             window = best.window_from_ms, best.window_to_ms
         may_overlap = any(m.basis in WORKED_ON for m in marks)
-        at_ms = inside(best.at_ms, lower, upper)
-        return Instant(lower, upper, at_ms, best.tier, best.detail, basis, window, may_overlap)
+        estimate = inside(best.at_ms, lower, upper)
+        return Instant(lower, upper, estimate, best.tier, best.detail, basis, window, may_overlap)
     best = next((m for m in marks if m.at_ms in (lower, upper)), None)
     if best is None:
         return _NO_INSTANT

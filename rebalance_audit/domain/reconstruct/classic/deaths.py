@@ -8,7 +8,7 @@ no record, but their beat is known for a while: a client starts its timer as it 
 from __future__ import annotations
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.kinds import LOWER, UPPER, EvidenceTier
+from rebalance_audit.domain.kinds import LOWER, UPPER, Basis, EvidenceTier
 from rebalance_audit.domain.model import LogEvent, Mark
 from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
@@ -67,10 +67,15 @@ def expired_marks(stretch: Stretch, at_ms: int, ref: str | None, commit: Commit,
     next_ms = _next_commit(commit, quiet_ms)
     if next_ms is not None and since_ms < next_ms < until_ms:
         until_ms, share, how = next_ms, 2, "half way to the commit that did not come"
+    window = since_ms, max(since_ms, until_ms)
     if commit is not None and stretch.closes_silently and abs(sign_ms - commit[0]) < LAST_SIGN_MS:
         detail = "its last commit, and no heartbeat after it: closed without leaving"
-        marks.append(stretch.let_go_at(commit, detail))
-    window = since_ms, max(since_ms, until_ms)
+        if stretch.closed_off_beat:
+            marks.append(stretch.let_go_at(commit, detail))
+        else:
+            since, basis = (commit[0] - stretch.commit_slack_ms, window[1]), Basis.CLOSED_OR_DEAD
+            detail, tier = f"{detail}, or dead before the next", EvidenceTier.RECORDED
+            marks.append(died_between(since, commit[0], detail, commit[1], rank=2, tier=tier, basis=basis))
     died_ms = since_ms + (window[1] - since_ms) // share
     detail = f"expiry - session timeout ({session_ms} ms) + {how}"
     return [*marks, died_between(window, died_ms, detail, ref, rank=4, tier=EvidenceTier.LOGGED)]

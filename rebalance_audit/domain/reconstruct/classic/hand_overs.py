@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.client_families import starts_at_once
+from rebalance_audit.domain.client_families import commits_when_idle, starts_at_once
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.kinds import MovementKind, ResourceType
 from rebalance_audit.domain.model import NO_END, GroupRecord, LogEvent, Mark, Movement, changed
@@ -179,7 +179,7 @@ class HandOvers:
             if silence.fell_silent(before, owner.member_id, departure.at_ms or 0):
                 departure = changed(departure, trigger=Cause.MEMBER_POLL_TIMEOUT)
         is_unexplained = gone is not None and departure is None
-        return _make_stretch(
+        stretch: Stretch = _make_stretch(
             owner=owner,
             resource=resource,
             held=held,
@@ -199,6 +199,14 @@ class HandOvers:
             revoked=course.attempts[holding.revoked_index] if holding.revoked_index is not None else None,
             fenced=fenced,
         )
+        if departure is None or not stretch.closes_silently:
+            return stretch
+        given = course.attempts[holding.attempt_index].record
+        since = -1 if given is None else given.offset
+        is_off_beat = commits_when_idle(stretch.families) and course.commits.is_off_beat(
+            held, since, self._record.offset
+        )
+        return changed(stretch, closed_off_beat=True) if is_off_beat else stretch
 
     def _lets_go_one_by_one(self, holding: Holding, resource: Resource, held: frozenset[Resource] | None) -> bool:
         known = self._one_by_one.get(holding)

@@ -79,6 +79,9 @@ class Stretch:
     """The record in which the same client is there again under a new member id, if that came soon."""
     revoked: Attempt | None
     """The attempt that took the partition away without giving it on."""
+    closed_off_beat: bool = False
+    """Of a member that may close without leaving: it commits on a timer, which was not the reason of its last
+    commit."""
     fenced: LogEvent | None = None
     """A static member whose place another process took while it worked: the line that shows it."""
 

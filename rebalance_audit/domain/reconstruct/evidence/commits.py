@@ -17,6 +17,8 @@ BEAT_COMMITS = 3
 """So many commits show a beat: twice the same time between them. Chosen."""
 OFF_BEAT = 0.1
 """A share of the longest time between two commits: a timer is a few ms late each time."""
+LATE = 0.02
+"""The same for each time between two commits, where the timer is given the benefit of the doubt. Chosen."""
 
 
 class _Track:
@@ -148,9 +150,9 @@ class Commits:
         return uneven > OFF_BEAT
 
     def is_on_beat(self, resources: Iterable[Resource], after: int, before: int) -> bool:
-        """Whether several of them were: the timer was the reason of the last one."""
+        """Whether several of them were, as nearly as timers are: the timer may be the reason of the last one."""
         count, uneven = self._evenness(resources, after, before)
-        return count >= BEAT_COMMITS and uneven <= OFF_BEAT
+        return count >= BEAT_COMMITS and uneven <= OFF_BEAT + LATE * (count - 1)
 
     def _evenness(self, resources: Iterable[Resource], after: int, before: int) -> tuple[int, float]:
         """How many commits there are of the partition that was committed most, and what they lack of being equally far

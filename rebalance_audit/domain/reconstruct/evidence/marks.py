@@ -93,11 +93,18 @@ def inferred(
 
 
 def died_between(
-    window: tuple[int, int], at_ms: int, detail: str, ref: str | None, *, rank: int, tier: EvidenceTier
+    window: tuple[int, int],
+    at_ms: int,
+    detail: str,
+    ref: str | None,
+    *,
+    rank: int,
+    tier: EvidenceTier,
+    basis: Basis = Basis.SIGNS_OF_LIFE,
 ) -> Mark:
     """The estimate of an owner's death between its last sign of life and the next, which did not come."""
     return _make_mark(
-        bound=ESTIMATE, at_ms=at_ms, tier=tier, rank=rank, detail=detail, ref=ref, basis=Basis.SIGNS_OF_LIFE,
+        bound=ESTIMATE, at_ms=at_ms, tier=tier, rank=rank, detail=detail, ref=ref, basis=basis,
         window_from_ms=window[0], window_to_ms=window[1],
     )  # fmt: skip
 

@@ -12,7 +12,8 @@ from rebalance_audit.domain.gather.commit_marks import joined
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import GroupEvidence, LogKind, Movement, Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
-from tests.domain.reconstruct.classic.stories import Story, a_group, member_id
+from tests import encoders
+from tests.domain.reconstruct.classic.stories import TOPIC, Story, a_group, member_id
 
 
 def rebalances(story: Story) -> list[Rebalance]:
@@ -179,6 +180,30 @@ def test_the_return_of_one_static_member_is_no_sign_of_life_of_another_that_come
     assert pause.stopped_at_lower_ms is not None
     assert pause.stopped_at_lower_ms <= 4_900
     assert pause.pause_estimate_ms == 9_000 + 8 - 4_900
+
+
+@pytest.mark.parametrize(("last_ms", "most_ms"), [(20_000, 13_508), (19_200, 14_308)], ids=["on its beat", "off it"])
+def test_a_static_member_may_have_died_after_its_last_commit(last_ms: int, most_ms: int) -> None:
+    """As seen on 3.8.1: killed 1.4 s after a commit, it was taken for closed at that commit, and for nothing else. It
+    commits every second, so it may have lived for one more; a Java one's commit off the beat was made as it closed."""
+    instances, java = {"c1": "I1", "c2": "I2"}, encoders.consumer_subscription((TOPIC,), version=3, user_data=None)
+    kinds = {"assignor": "sticky", "subscriptions": {"c1": java, "c2": java}}
+    story = a_group().generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000, instances=instances, **kinds)
+    for at_ms in range(5_000, 20_000, 1_000):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms)
+    story.commit(1, at_ms=last_ms)
+    story.says(LogKind.MEMBER_FAILED, at_ms=last_ms + 10_000, member_id=member_id("c2"))
+    story.preparing(1, f"removing member {member_id('c2')} on heartbeat expiration.", at_ms=last_ms + 10_001)
+    story.stabilized(2, at_ms=33_400).received(2, at_ms=33_499)
+    kinds["subscriptions"] = {"c1": java}
+    story.generation(2, {"c1": "0 1"}, at_ms=33_500, instances=instances, **kinds)
+    found = movement(rebalances(story)[1], "orders-1")
+    assert found.pause_estimate_ms == 33_508 - last_ms
+    assert found.pause_likely_lower_ms is not None
+    is_sure = last_ms == 19_200
+    assert (found.pause_likely_lower_ms > most_ms - 100) == is_sure
+    if not is_sure:
+        assert found.pause_likely_lower_ms <= most_ms - 900
 
 
 def test_static_members_do_not_leave_by_themselves() -> None:
