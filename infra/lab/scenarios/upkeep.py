@@ -326,8 +326,8 @@ def topic_soon_made_again(driver: Driver) -> None:
 
 @scenario(brokers=3)
 def kafkajs_loses_its_coordinator(driver: Driver) -> None:
-    """The coordinator of three kafkajs members is killed. They do not find the next one before their sessions (12 s) end
-    there: the group is empty, and they come one after the other as new members. Then one closes."""
+    """The coordinator of three kafkajs members is killed. They do not find the next one before their sessions (12 s)
+    end there: the group is empty, and they come one after the other as new members. Then one closes."""
     members = Members(driver, "lost-app", {"orders": 6}, assignor="roundrobin", library="kafkajs", quiet_s=4.0)
     members.join("k1", "k2", "k3", session_timeout_ms=12_000)
     driver.rest(Random("kafkajs_loses_its_coordinator").uniform(6, 9))
