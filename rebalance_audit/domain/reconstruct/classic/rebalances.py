@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.client_families import ClientFamily, Families
 from rebalance_audit.domain.kinds import EvidenceTier, MemberChange, Mode, MovementKind, Outcome
 from rebalance_audit.domain.model import (
     GroupEvidence,
@@ -32,6 +33,8 @@ from .conversions import Downgrade
 from .hand_overs import HandOvers
 from .members import Parsed, mode_of, parse, settle_modes
 from .static_returns import returned_by_line, rewritten
+
+JAVA: Families = frozenset({ClientFamily.JAVA})
 
 
 def reconstruct_classic(evidence: GroupEvidence) -> tuple[list[Rebalance], list[Contradiction]]:
@@ -145,7 +148,7 @@ def _delivered(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
                 movements.append(movement(MovementKind.ASSIGNED, resource, new=p.member))
             continue
         same = is_same(holding.member, p.member)
-        if same and mode == Mode.COOPERATIVE and holding.revoked_in is None and (resource in p.owned or not p.owned):
+        if same and mode == Mode.COOPERATIVE and holding.revoked_in is None and _is_kept(before, p, resource):
             kept += 1
             continue
         held = None if holding.revoked_in is not None else before.held.get(holding.member.member_id)
@@ -168,6 +171,12 @@ def _delivered(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
             holdings[resource] = changed(holding, revoked_in=rebalance.rebalance_id, revoked_index=before.index)
     rebalance = changed(rebalance, mode=mode, members=tuple(members), movements=tuple(movements), kept_count=kept)
     return closed(before, rebalance, parsed, holdings, None)
+
+
+def _is_kept(before: Before, p: Parsed, resource: Resource) -> bool:
+    """Whether it had not let go to re-join. Not all libraries say what they own. Java's say so always: one that owns
+    nothing gave all up, since it still offers an eager assignor beside the cooperative one, or had lost it."""
+    return resource in p.owned or not (p.owned or before.families(p.member) == JAVA)
 
 
 def _from_consumer_group(rebalance: Rebalance, tier: EvidenceTier, ref: str) -> Rebalance:

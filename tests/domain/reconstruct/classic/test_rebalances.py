@@ -182,6 +182,32 @@ def test_the_return_of_one_static_member_is_no_sign_of_life_of_another_that_come
     assert pause.pause_estimate_ms == 9_000 + 8 - 4_900
 
 
+@pytest.mark.parametrize(("generation", "kind"), [(encoders.int32(1), "returned"), (None, "returned"), (b"", None)])
+def test_a_java_member_that_still_offers_an_eager_assignor_gives_all_up(
+    generation: bytes | None, kind: str | None
+) -> None:
+    """As seen on 3.7.2, midway through the two rounds from range to cooperative-sticky: c2 owns nothing as it re-joins.
+    librdkafka, whose user data is empty, may not say what it owns."""
+
+    def subscribed(**owned: list[int]) -> dict[str, bytes]:
+        return {
+            c: encoders.consumer_subscription((TOPIC,), owned={TOPIC: o} if o else (), user_data=generation)
+            for c, o in owned.items()
+        }
+
+    story = a_group().generation(
+        1, {"c1": "0", "c2": "1"}, at_ms=1_000, assignor="cooperative-sticky", subscriptions=subscribed(c1=[0], c2=[])
+    )
+    story.commit(0, at_ms=7_000).commit(1, at_ms=7_990)
+    story.generation(
+        2, {"c1": "0", "c2": "1", "c3": ""}, at_ms=8_000, assignor="cooperative-sticky",
+        subscriptions=subscribed(c1=[0], c2=[], c3=[]),
+    )  # fmt: skip
+    _, second = rebalances(story)
+    assert second.mode == "cooperative"
+    assert moves(second) == ({} if kind is None else {"orders-1": (kind, "c2", "c2")})
+
+
 @pytest.mark.parametrize(("last_ms", "most_ms"), [(20_000, 13_508), (19_200, 14_308)], ids=["on its beat", "off it"])
 def test_a_static_member_may_have_died_after_its_last_commit(last_ms: int, most_ms: int) -> None:
     """As seen on 3.8.1: killed 1.4 s after a commit, it was taken for closed at that commit, and for nothing else. It
