@@ -137,7 +137,7 @@ class _Fold:
                 refs = (last.record.ref, record.ref)
                 self.contradictions.append(Contradiction(at_ms=record.at_ms, detail=detail, evidence=refs))
         self._was_deleted = False
-        self._without_joiners()
+        self._without_changes()
         if not self.epochs and not self._is_history_known:
             self._is_history_known = value.epoch <= 2 or any(r.record.name == "GroupMetadata" for r in self._changes)
         self.epochs.append(
@@ -156,17 +156,19 @@ class _Fold:
         if not self._live:
             self._leave_without_owner(self.epochs[-1])
 
-    def _without_joiners(self) -> None:
-        """A member's metadata stand before the epoch that it begins: an epoch that was not reached by then had no part
-        in it, though it is the member's first epoch where the assignor takes its time."""
+    def _without_changes(self) -> None:
+        """A member's metadata stand before the epoch that it begins, and its tombstones before the one that its end
+        begins: an epoch that was not reached by then had no part in either, though it is a joiner's first epoch where
+        the assignor takes its time."""
         joined = {
             r.record.key.member_id
             for r in self._changes
             if r.record.name.endswith("MemberMetadata") and r.record.key.member_id not in self._before
         }
+        gone = {m: member for m, member in self._held_before().items() if m not in self._live}
         for epoch in reversed(self.epochs):
             if not epoch.is_reached and not epoch.is_emptied:
-                epoch.members = {m: member for m, member in epoch.members.items() if m not in joined}
+                epoch.members = {m: member for m, member in epoch.members.items() if m not in joined} | gone
             if not epoch.rewrite_seq:
                 return
 

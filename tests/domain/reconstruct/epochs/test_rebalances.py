@@ -452,3 +452,21 @@ def test_who_left_the_classic_group_is_no_cause_of_the_epoch_it_is_converted_at(
     story.says(LogKind.TARGET_COMPUTED, at_ms=9_003, group_epoch=5, assignor="uniform")
     found = {(r.group_epoch, r.trigger) for r in reconstruct(story.evidence()).rebalances if r.group_epoch is not None}
     assert found == {(4, "group_converted"), (5, "member_joined")}
+
+
+def test_a_member_that_goes_is_there_in_the_epoch_before_though_that_was_never_reached() -> None:
+    """As seen on 4.1.1: of three members two were killed at once, and their sessions ended one after the other."""
+    story = ConsumerGroupStory()
+    for number, member in enumerate(("k1", "k2", "k3"), 1):
+        story.member(member, at_ms=number * 1_000).epoch(number, at_ms=number * 1_000)
+        story.target(number, at_ms=number * 1_000).holds(member, [number - 1], at_ms=number * 1_000 + 100, epoch=number)
+    for member, held in (("k1", [0]), ("k2", [1])):
+        story.holds(member, held, at_ms=3_200, epoch=3)
+    story.gone("k1", at_ms=20_000).epoch(4, at_ms=20_000).target(4, at_ms=20_000)
+    story.gone("k2", at_ms=20_100).epoch(5, at_ms=20_100).target(5, at_ms=20_100)
+    story.holds("k3", [0, 1, 2], at_ms=22_000, epoch=5)
+    *_, fourth, fifth = story.reconstructed().rebalances
+    assert (fourth.outcome, fifth.outcome) == ("superseded", "completed")
+    assert {m.member_id: m.change for m in fourth.members} == {"k1": "left", "k2": "stayed", "k3": "stayed"}
+    assert {m.member_id: m.change for m in fifth.members} == {"k2": "left", "k3": "stayed"}
+    assert fourth.member_count == 2
