@@ -276,7 +276,7 @@ def share_members_go(driver: Driver) -> None:
     driver.kill_together("s3")
     driver.rest(chance.uniform(6, 9))
     members.start("s4", settings={})
-    members.expect(Cause.MEMBER_JOINED, ["s4"], outcome="completed")
+    members.expect(Cause.MEMBER_JOINED, ["s4"], outcome="superseded", note="the dead member never reaches it")
     driver.rest(chance.uniform(12, 15))
     driver.leave("s1")
     members.expect(Cause.MEMBER_LEFT, ["s1"])
@@ -311,9 +311,9 @@ def topic_soon_made_again(driver: Driver) -> None:
     driver.rest(6)
     driver.later_topic("mail", 3)
     driver.rest(chance.uniform(18, 21))
-    changed: dict[str, Any] = {"or_trigger": Cause.SUBSCRIPTION_CHANGED}
-    for letter in groups:
-        while driver.expect_if_written(f"{letter}-app", Cause.TOPIC_METADATA_CHANGED, [], **changed):
+    # librdkafka names only topics that exist; a Java leader before 3.2 does not say why it joins again.
+    for letter, also in (("j", Cause.LEADER_REJOINED), ("r", Cause.SUBSCRIPTION_CHANGED)):
+        while driver.expect_if_written(f"{letter}-app", Cause.TOPIC_METADATA_CHANGED, [], or_trigger=also):
             pass
         driver.settle(f"{letter}-app", quiet_s=4.0)
     for letter in groups:
@@ -322,19 +322,3 @@ def topic_soon_made_again(driver: Driver) -> None:
     driver.rest(12)
     for letter in groups:
         driver.settle(f"{letter}-app", quiet_s=4.0)
-
-
-@scenario(brokers=3)
-def kafkajs_loses_its_coordinator(driver: Driver) -> None:
-    """The coordinator of three kafkajs members is killed. They do not find the next one before their sessions (12 s)
-    end there: the group is empty, and they come one after the other as new members. Then one closes."""
-    members = Members(driver, "lost-app", {"orders": 6}, assignor="roundrobin", library="kafkajs", quiet_s=4.0)
-    members.join("k1", "k2", "k3", session_timeout_ms=12_000)
-    driver.rest(Random("kafkajs_loses_its_coordinator").uniform(6, 9))
-    driver.coordinator_killed(members.group)
-    members.expect(Cause.MEMBER_SESSION_EXPIRED, ["k1", "k2", "k3"], outcome="emptied", members=[])
-    driver.rest(25)
-    while driver.expect_if_written(members.group, Cause.MEMBER_JOINED, ["k1", "k2", "k3"]):
-        pass
-    members.settle()
-    members.leave("k2")
