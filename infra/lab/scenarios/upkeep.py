@@ -86,8 +86,8 @@ def eager_becomes_cooperative(driver: Driver) -> None:
     members.expect(Cause.MEMBER_JOINED, ["b2"])
     driver.rest(12)
     members.settle()
-    # A member that still offers range works eagerly whatever is elected.
-    for name, mode in (("b1", "eager"), ("b2", "eager"), ("b3", "cooperative")):
+    # A member that still offers range works eagerly whatever is elected, beside others that keep what they hold.
+    for name, mode in (("b1", "eager"), ("b2", "cooperative"), ("b3", "cooperative")):
         driver.rest(chance.uniform(2, 5))
         members.leave(name, mode=mode)
         members.start(name, assignor="cooperative-sticky")

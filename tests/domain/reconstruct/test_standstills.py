@@ -157,6 +157,8 @@ EXPECTED = {
     "paused": {("r2", "stall"), ("k2", "stall")},
     # All members of a group had fallen silent before. franz-go's commits too seldom to show it.
     "frozen_after_silence": {("j2", "stall"), ("r2", "stall"), ("s2", "stall")},
+    # Five were frozen for 5 s; three commit every five seconds.
+    "frozen_by_library": {("k2", "stall"), ("s2", "stall")},
     # Six were frozen. Four libraries had committed nothing for longer before, on a topic that was silent.
     "side_by_side_in_trouble": {("kafka-python-2", "stall"), ("aiokafka-2", "stall")},
 }
