@@ -14,6 +14,17 @@ const make = (tag, className, text) => {
   return element;
 };
 
+// A name is not broken at its hyphens while it fits a line: its pieces go to the next line whole.
+function subjectOf(text) {
+  const subject = make("span", "ra-line-subject");
+  const pieces = text.split(" \u00b7 ");
+  pieces.forEach((piece, at) => {
+    if (at) subject.append(" ");
+    subject.append(make("span", "ra-line-piece", at + 1 < pieces.length ? piece + " \u00b7" : piece));
+  });
+  return subject;
+}
+
 export default function (component) {
   const { data, parentElement } = component;
   const root = parentElement.querySelector(".ra-list");
@@ -36,7 +47,7 @@ export default function (component) {
     const button = make("button", "ra-line-open");
     button.type = "button";
     button.dataset.page = (row.links.find((link) => link.isMain) || {}).href || "";
-    button.append(make("span", "ra-line-sign", row.sign), make("span", "ra-line-subject", row.subject), make("span", "ra-line-cause", row.cause),
+    button.append(make("span", "ra-line-sign", row.sign), subjectOf(row.subject), make("span", "ra-line-cause", row.cause),
       make("span", "ra-line-cost", row.cost), make("span", "ra-line-age", row.age));
     head.append(button);
     const body = make("div", "ra-line-body");

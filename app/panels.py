@@ -1,5 +1,7 @@
 """Pieces that several views show."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import charts, clock, page, sentences, words
@@ -91,17 +93,20 @@ def _by_its_log(ref: str) -> str:
     return ", record of the metadata log" if ref.startswith("metadata:") else ""
 
 
-def evidence_links(refs: list[str], cluster_id: str, kinds: dict[str, str] | None = None, **back: str) -> None:
-    """Each piece of evidence as a link, with what it is where `kinds` says; of many, the rest is folded away.
+def evidence_links(reader: Questions, refs: list[str], cluster_id: str, group_ids: Sequence[str], **back: str) -> None:
+    """Each piece of evidence as a link, with what it says; of many, the rest is folded away.
 
     `back`: where its page leads back to.
     """
 
+    listed = refs[:MOST_EVIDENCE]
+    kinds, commits = reader.kinds(cluster_id, listed), reader.commits(cluster_id, group_ids, listed)
+
     def links(some: list[str]) -> None:
         with st.container(gap="xsmall"):
             for ref in some:
-                kind = (kinds or {}).get(ref)
-                what = f", {words.name(kind, 40).replace('_', ' ')}" if kind is not None else _by_its_log(ref)
+                says = words.evidence_says(kinds.get(ref), commits.get(ref))
+                what = f", {says}" if says is not None else _by_its_log(ref)
                 page.link(f"{words.name(ref, 100)}{what}", "evidence", cluster=cluster_id, ref=ref, **back)
 
     links(refs[:FIRST_EVIDENCE])

@@ -233,6 +233,9 @@ class IncidentCount:
     """Changes on purpose, open or over; not among the others."""
     expected_partition_seconds: float | None
     expected_task_seconds: float | None
+    longer_count: int
+    """With a cost, and begun before the span or gone on after it: counted whole, so that costs of incidents may add up
+    to more than those of the span's rebalances."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

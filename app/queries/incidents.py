@@ -67,7 +67,9 @@ class IncidentQuestions(Tables):
                    sum(cost_seconds) FILTER (NOT expected AND status = 'open' AND unit = 'task') AS open_task_seconds,
                    sum(cost_seconds) FILTER (expected AND unit <> 'task')
                      AS expected_partition_seconds,
-                   sum(cost_seconds) FILTER (expected AND unit = 'task') AS expected_task_seconds
+                   sum(cost_seconds) FILTER (expected AND unit = 'task') AS expected_task_seconds,
+                   count(*) FILTER (cost_seconds > 0
+                     AND (first_at_ms < {span.from_ms:d} OR last_at_ms > {span.to_ms:d})) AS longer_count
             FROM flat.incident i WHERE {_TOUCHES}
             """,
             (span.to_ms, span.from_ms),

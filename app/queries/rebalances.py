@@ -112,6 +112,21 @@ class RebalanceQuestions(Tables):
         )
         return rebalances, [finding_of(row) for row in findings]
 
+    def commits(self, cluster_id: str, group_ids: Sequence[str], refs: Sequence[str]) -> dict[str, str]:
+        """The partition whose progress was committed, by ref; refs that are no commits of these groups are left out."""
+        rows = self.rows(
+            """
+            SELECT ref, any_value(commit_of) AS commit_of FROM (
+                SELECT 'record:' || offsets_topic || '-' || offsets_partition || '@'
+                       || unnest([first_offset, last_offset, gap_from_offset, gap_to_offset]) AS ref,
+                       topic || '-' || partition AS commit_of
+                FROM silver.commit_mark WHERE cluster_id = ? AND group_id IN (SELECT unnest(?::VARCHAR[])))
+            WHERE ref IN (SELECT unnest(?::VARCHAR[])) GROUP BY 1
+            """,
+            (cluster_id, list(group_ids), list(refs)),
+        )
+        return {row["ref"]: row["commit_of"] for row in rows}
+
     def kinds(self, cluster_id: str, refs: Sequence[str]) -> dict[str, str]:
         """The kind of each ref: a record type or a kind of log line. Commits and unread refs are left out."""
         rows = self.rows(

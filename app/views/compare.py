@@ -117,7 +117,7 @@ def ask(options: list[str]) -> None:
             for mark in marks:
                 is_group = not set("*?[") & set(mark.scope)
                 of = json.dumps([mark.cluster_id, mark.scope if is_group else None])
-                label = f"{words.minute(mark.at_ms, page.zone())}   {words.name(mark.text, 90)}"
+                label = f"{words.minute(mark.at_ms, page.zone())}   {words.name(mark.text, 140)}"
                 page.link(f"{label}, {said(of)}", "compare", a=of, b=of, at=mark.at_ms)
     page.heading("Groups and a moment")
     a = chosen("Which groups", "a", options)

@@ -222,7 +222,8 @@ def history(tasks: list[ConnectTask]) -> None:
             ],
             "says": [words.name(t.detail, 160) if t.detail else "" for t in shown],
             "ended by": [
-                words.name(t.ended_by, 30) if t.ended_by else ("" if t.to_ms is None else "not known") for t in shown
+                words.name(t.ended_by, 30).replace("_", " ") if t.ended_by else ("" if t.to_ms is None else "not known")
+                for t in shown
             ],
         }
     )

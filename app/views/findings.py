@@ -119,7 +119,8 @@ def show(f: FindingRow) -> None:
     else:
         st.markdown(text)
     page.heading("Evidence")
-    panels.evidence_links(list(f.evidence), f.cluster_id)
+    groups = [] if f.group_id is None else [f.group_id]
+    panels.evidence_links(reader, list(f.evidence), f.cluster_id, groups)
     pairs = numbers_of(f)
     if pairs:
         with st.expander(f"Its numbers, as the table has them: {len(pairs)}"):

@@ -57,7 +57,7 @@ def cause_rows(causes: list[CauseShare], unit: str) -> list[Row]:
 def pause_words(row: object) -> str:
     ends = [None if pd.isna(v) else float(v) for v in (row.pause_lower_ms, row.pause_estimate_ms, row.pause_upper_ms)]  # type: ignore[attr-defined]
     if ends[1] is None and row.moved_count == 0 and row.returned_count == 0:  # type: ignore[attr-defined]
-        return "counted later" if row.revoked_count else "nothing stood still"  # type: ignore[attr-defined]
+        return "stopped, no new owner yet" if row.revoked_count else "nothing stood still"  # type: ignore[attr-defined]
     likely = [None if pd.isna(v) else float(v) for v in (row.pause_likely_lower_ms, row.pause_likely_upper_ms)]  # type: ignore[attr-defined]
     return words.pause_likely(ends[0], ends[1], ends[2], likely[0], likely[1])
 
@@ -68,7 +68,6 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
     as_int = lambda v: None if pd.isna(v) else int(v)  # noqa: E731
     frame = pd.DataFrame(
         {
-            "when": [words.instant(as_int(r.at_ms), tz) for r in newest.itertuples()],
             "number": [
                 words.number_of(as_int(r.generation_id), as_int(r.group_epoch), int(r.rewrite_seq))
                 + ("" if r.outcome == Outcome.COMPLETED else f", {r.outcome}")
@@ -76,15 +75,20 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
             ],
             "cause": [f"{words.FAMILY_SIGN[words.family(t)]} {words.trigger(t)}" for t in newest["trigger"]],
             "longest downtime": [pause_words(r) for r in newest.itertuples()],
+            "when": [words.instant(as_int(r.at_ms), tz) for r in newest.itertuples()],
             "broker's window": [words.duration(as_int(w)) for w in newest["broker_window_ms"]],
             "moved": newest["moved_count"],
             "members": newest["member_count"],
-            "normal work": ["yes" if e else "no" for e in newest["expected"]],
+            "normal": ["yes" if e else "no" for e in newest["expected"]],
         }
     )
     row = page.clickable_table(
         frame,
-        {"when": st.column_config.TextColumn(width=235), "cause": st.column_config.TextColumn(width=310)},
+        {
+            "when": st.column_config.TextColumn(width=225),
+            "cause": st.column_config.TextColumn(width=270),
+            "normal": st.column_config.TextColumn(width=70, help="The protocol's normal work"),
+        },
         key="rebalances",
     )
     if row is not None and row < len(newest):

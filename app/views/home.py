@@ -12,6 +12,8 @@ from rebalance_audit.domain.kinds import FindingStatus
 
 MOST_EXPECTED = 40
 MOST_CLUSTERS = 8
+A_FEW = 4
+"""More: a line that folds so few away would hide more than it spares."""
 _SHOWN = ["rebalances", "cost"]
 
 
@@ -64,6 +66,12 @@ def incidents(span: Span, counted: IncidentCount, open_: list[IncidentRow]) -> N
         cost = words.costs(counted.expected_partition_seconds, counted.expected_task_seconds)
         label = f"Changes on purpose (deploys, scaling): {counted.expected_count:,}{', ' if cost else ''}{cost}"
         on_purpose(span, label, counted, with_cluster)
+    if counted.longer_count:
+        page.note(
+            "{n} of them began before this time or went on after it, and {count} whole.",
+            n=f"{counted.longer_count:,}",
+            count="counts" if counted.longer_count == 1 else "count",
+        )
 
 
 # What is folded away is asked for and made when somebody opens it; nothing else of the page is made again then.
@@ -102,10 +110,11 @@ def clusters(found: list[ClusterRow]) -> None:
     """Those with something open first; of many, the rest is folded away."""
     page.heading("Clusters")
     sorted_ = sorted(found, key=lambda c: -c.open_finding_count)
-    cluster_table(sorted_[:MOST_CLUSTERS])
-    if len(found) > MOST_CLUSTERS:
-        with st.expander(words.count(len(found) - MOST_CLUSTERS, "more cluster", "more clusters")):
-            cluster_table(sorted_[MOST_CLUSTERS:])
+    shown = MOST_CLUSTERS if len(found) > MOST_CLUSTERS + A_FEW else len(found)
+    cluster_table(sorted_[:shown])
+    if len(found) > shown:
+        with st.expander(words.count(len(found) - shown, "more cluster", "more clusters")):
+            cluster_table(sorted_[shown:])
 
 
 def cluster_table(found: list[ClusterRow]) -> None:

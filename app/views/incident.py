@@ -169,7 +169,7 @@ def findings(i: IncidentRow) -> None:
 def evidence(i: IncidentRow) -> None:
     refs = list(dict.fromkeys([*i.evidence, *(ref for link in i.chain for ref in link.evidence)]))
     page.heading("Evidence")
-    panels.evidence_links(refs, i.cluster_id, reader.kinds(i.cluster_id, refs[: panels.MOST_EVIDENCE]))
+    panels.evidence_links(reader, refs, i.cluster_id, i.group_ids)
 
 
 reader = page.reader_with_groups()

@@ -145,4 +145,4 @@ if r.outcome != "refused":
 others(r)
 page.heading("Evidence")
 refs = list(dict.fromkeys([*r.evidence, *(e for s in r.steps for e in s.evidence)]))
-panels.evidence_links(refs, cluster_id, reassignment=r.reassignment_id)
+panels.evidence_links(reader, refs, cluster_id, [], reassignment=r.reassignment_id)

@@ -140,9 +140,9 @@ def movements(found: tuple[Movement, ...]) -> None:
 
 
 def members(found: tuple[Member, ...]) -> None:
-    change = {MemberChange.REPLACED: "came back under a new id"}
+    change = {MemberChange.REPLACED: "came back under a new id", MemberChange.LEFT: "gone"}
     page.table(
-        ["member", "host", "", "held before", "holds after", "gave up", "got"],
+        ["member", "host", "then", "held before", "holds after", "gave up", "got"],
         [
             [
                 fill("{n}{leader}", n=words.code(sentences.known_as(m), 40), leader=" leader" if m.is_leader else ""),
@@ -267,6 +267,4 @@ refs = list(
         [*r.evidence, *(e for t in r.triggers for e in t.evidence), *(e for m in r.movements for e in m.evidence)]
     )
 )
-panels.evidence_links(
-    refs, cluster_id, reader.kinds(cluster_id, refs[: panels.MOST_EVIDENCE]), rebalance=r.rebalance_id
-)
+panels.evidence_links(reader, refs, cluster_id, [r.group_id], rebalance=r.rebalance_id)

@@ -4,6 +4,7 @@ What is not known is shown as "not known: …", never as 0 and never blank. Text
 characters drawn), cut in the middle, and escaped for where it is going: `Html` for pages, `markdown` for link labels.
 """
 
+from app.words.evidence import evidence_says
 from app.words.foreign import (
     Html,
     assignor,
@@ -85,6 +86,7 @@ __all__ = [
     "duration",
     "election",
     "ends",
+    "evidence_says",
     "family",
     "fill",
     "ids",

@@ -86,10 +86,19 @@ def _write_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], out:
         if sum(widths) + 2 * last > output_width():
             widths[:-1] = [min(width, _WIDEST_FOLDED) for width in widths[:-1]]
         widths[-1] = max(_LEAST_LAST, output_width() - sum(width + 2 for width in widths[:-1]))
-    for line in cells:
+    for number, line in enumerate(cells):
         parts = [textwrap.wrap(cell, width) or [""] for cell, width in zip(line, widths, strict=True)]
         for texts in itertools.zip_longest(*parts, fillvalue=""):
-            out.write("  ".join(t.ljust(width) for t, width in zip(texts, widths, strict=True)).rstrip() + "\n")
+            text = "  ".join(t.ljust(width) for t, width in zip(texts, widths, strict=True)).rstrip()
+            out.write((_in_style(text, is_head=number == 0) if is_styled(out) else text) + "\n")
+
+
+def _in_style(line: str, *, is_head: bool) -> str:
+    """The head in bold; a line that begins with a grave severity with that in colour."""
+    if is_head:
+        return f"\x1b[1m{line}\x1b[0m"
+    severity = line.partition(" ")[0]
+    return f"{_COLOURS[severity]}{severity}\x1b[0m{line[len(severity) :]}" if severity in _COLOURS else line
 
 
 def _table_cell(value: Any, is_last: bool) -> str:

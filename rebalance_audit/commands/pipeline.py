@@ -19,6 +19,9 @@ from rebalance_audit.commands.outward import outward
 if TYPE_CHECKING:
     from spark_jobs.pipeline import RunOutcome
 
+_ASKED_FOR = ("rebalance", "incident", "finding", "reassignment")
+"""What people look for after a run, by its table in gold."""
+
 
 def run(
     warehouse: options.Warehouse,
@@ -159,5 +162,15 @@ def print_outcome(outcome: RunOutcome, took_s: float, *, quiet: bool) -> None:
     if not outcome.ms_by_stage:
         note("Nothing new; the tables are as they were.", quiet=quiet)
         return
-    written = ", ".join(f"{count:,} {name}" for name, count in outcome.rows_written.items() if count)
-    note(f"Done in {took_s:.1f} s: {written or 'no rows changed'}.", quiet=quiet)
+    note(f"Done in {took_s:.1f} s: {_written(outcome.rows_written)}.", quiet=quiet)
+
+
+def _written(rows: Mapping[str, int]) -> str:
+    """How many rows the tables that people ask for got, and how many tables more got some."""
+    from rebalance_audit.domain.detect.wording import counted
+
+    changed = {name: count for name, count in rows.items() if count}
+    named = [f"{counted(changed.pop(f'gold.{name}'), name)}" for name in _ASKED_FOR if changed.get(f"gold.{name}")]
+    more = "more " if named else ""
+    others = f"rows in {counted(len(changed), f'{more}table')}"
+    return " and ".join(filter(None, (", ".join(named), others if changed else ""))) or "no rows changed"

@@ -49,12 +49,13 @@ def test_a_pipe_gets_whole_rows_without_colour(filled: str) -> None:
     assert all(len(row.split()) > 3 for row in rows if row.startswith(("warning", "critical", "info")))
 
 
+@pytest.mark.parametrize("command", ["report", "check"])
 @pytest.mark.parametrize(("environment", "is_styled"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_colour_is_for_a_terminal_whose_owner_wants_it(
-    filled: str, environment: dict[str, str], is_styled: bool
+    filled: str, environment: dict[str, str], is_styled: bool, command: str
 ) -> None:
     ours, theirs = pty.openpty()
-    full = [sys.executable, "-m", "rebalance_audit.cli", "report", "-w", filled]
+    full = [sys.executable, "-m", "rebalance_audit.cli", command, "-w", filled]
     with subprocess.Popen(full, stdout=theirs, env=_environment(environment), stderr=subprocess.DEVNULL) as process:
         os.close(theirs)
         text = b""
@@ -67,4 +68,5 @@ def test_colour_is_for_a_terminal_whose_owner_wants_it(
                 break
         process.wait(60)
     os.close(ours)
-    assert (b"\x1b[" in text) is is_styled
+    assert text.startswith(b"\x1b[1m") is is_styled
+    assert (b"\x1b[33mwarning\x1b[0m" in text) is is_styled
