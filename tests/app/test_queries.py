@@ -282,3 +282,18 @@ def test_reassignments_of_all_clusters_are_counted_those_that_stand_still_first(
         assert row.stalled_count == sum(m["stalled_since_ms"] is not None for m in mine)
     assert [r.stalled_count for r in found] == sorted((r.stalled_count for r in found), reverse=True)
     assert found
+
+
+def test_a_commit_is_known_by_the_partition_it_is_of(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    mark = {
+        "cluster_id": "c", "group_id": "g", "topic": "orders", "partition": 3, "offsets_topic": "__consumer_offsets",
+        "offsets_partition": 7, "first_offset": 5, "first_at_ms": T0, "last_offset": 9, "last_at_ms": T0 + 1,
+        "commit_count": 5,
+    }  # fmt: skip
+    warehouse.append("silver.commit_mark", rows_to_table("silver.commit_mark", [mark, mark | {"group_id": "other"}]))
+    gold_rows.publish(warehouse)
+    refs = [f"record:__consumer_offsets-7@{offset}" for offset in (4, 5, 9)]
+    reader = Questions.open(tmp_path / "w")
+    assert reader.commits("c", ["g"], refs) == {refs[1]: "orders-3", refs[2]: "orders-3"}
+    assert reader.commits("c", ["nobody"], refs) == {}

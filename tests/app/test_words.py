@@ -232,3 +232,10 @@ def test_a_likely_range_stands_in_front_and_what_is_certain_beside_it() -> None:
 def test_commands_in_a_sentence_are_set_apart_and_nothing_in_it_is_markup() -> None:
     assert words.with_code("a `run` <b>") == "a <code>run</code> &lt;b&gt;"
     assert words.with_code("`<i>` and one ` more") == "<code>&lt;i&gt;</code> and one ` more"
+
+
+def test_a_piece_of_evidence_says_what_it_is() -> None:
+    assert words.evidence_says("GroupMetadata") == "the group's record"
+    assert words.evidence_says(None, "orders-3") == "commit of orders-3"
+    assert words.evidence_says("worker_config_read") == "worker config read"
+    assert words.evidence_says(None) is None
