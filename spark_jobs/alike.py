@@ -1,7 +1,7 @@
-"""Finds rows that do not differ in anything that is checked, by tasks on any engine.
+"""Checks many rows by tasks on any engine: rows that do not differ in anything that is checked are looked at once.
 
 It is not part of `quality`, since a worker imports the module of the task that it runs: Great Expectations would take
-each worker seconds and a hundred megabytes, and only the driver uses it.
+each worker seconds and a hundred megabytes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_jobs.compiled_checks import key_hashes, kinds_of_rows
+from rebalance_audit.domain import tables
+from spark_jobs.checks import KEY_CHECK, Check, Verdict, checks_of, verdict_of
+from spark_jobs.compiled_checks import key_hashes, kinds_of_rows, verdicts_of
 from spark_jobs.engine import ArrowTask, Engine, parcel
 from spark_jobs.stages.stage import row_count
 
@@ -24,6 +27,28 @@ _HASHES_OF_A_PARCEL = 1 << 19
 _HASHES_OF_A_BUCKET = 8_000_000
 _KINDS, _HASHES = "kinds", "hashes"
 _FOUND = pa.schema([("kinds", pa.binary()), ("is_repeated", pa.bool_())])
+
+
+def verdicts_in_tasks(engine: Engine, name: str, files: Sequence[str], batch_id: str) -> list[Verdict]:
+    """The verdicts that `compiled_checks.verdicts_of` reaches on the rows of these files, with little memory here. Each
+    row is looked at in this process only if something is broken: for counts and examples."""
+    count = row_count(files)
+    if not count:
+        return []
+    kinds, is_repeated = alike_rows(engine, name, files)
+    checks = checks_of(tables.BY_NAME[name])
+    if is_repeated or any(_is_broken(kinds, check) for check in checks):
+        return verdicts_of(name, files, batch_id)
+    return [verdict_of(name, check, batch_id, count, 0, ()) for check in checks]
+
+
+def _is_broken(kinds: pa.Table, check: Check) -> bool:
+    if check.name == KEY_CHECK:
+        return False  # shown by the hashes
+    found = kinds[check.column]
+    if check.values is None:
+        return bool(found.null_count)
+    return not pc.all(pc.is_in(found.drop_null(), pa.array(check.values))).as_py()
 
 
 def alike_rows(engine: Engine, name: str, files: Sequence[str]) -> tuple[pa.Table, bool]:

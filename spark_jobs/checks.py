@@ -1,7 +1,7 @@
 """The checks of `domain.tables` that the rows of every table must pass, and the record of their verdicts.
 
-Two programs run the same checks: `compiled_checks`, in this process, on small batches; and the suites of Great
-Expectations in `quality`, on large batches, in Airflow and on demand. Decision 0013.
+Two programs run the same checks: `compiled_checks`, on what a stage is about to commit (of large batches in tasks, see
+`alike`); and the suites of Great Expectations in `quality`, in Airflow and on demand. Decisions 0013 and 0056.
 """
 
 from __future__ import annotations
@@ -48,6 +48,21 @@ def checks_of(table: tables.Table) -> list[Check]:
 def law_column(at: int) -> str:
     """The projection's column with the truth of the table's law at this place."""
     return f"_law_{at}"
+
+
+def verdict_of(
+    table: str, check: Check, batch_id: str, checked_count: int | None, failed: int | None, examples: Sequence[str]
+) -> Verdict:
+    return {
+        "batch_id": batch_id,
+        "table_name": table,
+        "check_name": check.name,
+        "is_fatal": check.is_fatal,
+        "success": not failed,
+        "checked_count": checked_count,
+        "unexpected_count": failed,
+        "examples": list(examples),
+    }
 
 
 def example(key: Mapping[str, Any]) -> str:

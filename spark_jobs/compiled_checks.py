@@ -18,7 +18,7 @@ from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import located, relation
-from spark_jobs.checks import EXAMPLES, KEY_CHECK, UNIQUE_COLUMN, Check, Verdict, checks_of, example
+from spark_jobs.checks import EXAMPLES, KEY_CHECK, UNIQUE_COLUMN, Check, Verdict, checks_of, example, verdict_of
 
 _THERE, _UNKNOWN = "there", "no known value"
 Rows: TypeAlias = pa.Table | Sequence[str]
@@ -44,16 +44,7 @@ def verdicts_of(name: str, rows: Rows, batch_id: str) -> list[Verdict]:
         if key_count < row_count:
             failed[_place_of_key(table)] = _one(db, _repeated_rows(table).format(source=source))[0]
         return [
-            {
-                "batch_id": batch_id,
-                "table_name": name,
-                "check_name": check.name,
-                "is_fatal": check.is_fatal,
-                "success": not count,
-                "checked_count": row_count,
-                "unexpected_count": count,
-                "examples": _examples(db, table, check, source) if count else [],
-            }
+            verdict_of(name, check, batch_id, row_count, count, _examples(db, table, check, source) if count else ())
             for check, count in zip(checks, failed, strict=True)
         ]
 
@@ -66,11 +57,14 @@ def projection(name: str, files: Sequence[str]) -> pa.Table:
     types = {column.name: column.type for column in table.columns}
     key = ", ".join(f'"{column}"' for column in table.key)
     chosen = {UNIQUE_COLUMN: f"count(*) OVER (PARTITION BY {key}) = 1"}
+    whole = _whole_lists(name, files)
     for check in checks_of(table):
         if check.name == KEY_CHECK:
             continue
         if check.values == (True,):
             chosen[check.column] = f"coalesce(({_law(table, check)}), true)"
+        elif check.column in whole:
+            chosen[check.column] = "true"
         elif types[check.column] in ("string", "int", "bigint", "boolean"):
             chosen[check.column] = plain.get(types[check.column], '"{0}"').format(check.column)
         else:  # a list or bytes are only checked for null
@@ -86,10 +80,13 @@ def kinds_of_rows(name: str, files: Sequence[str]) -> pa.Table:
     are few kinds, however many rows."""
     table = tables.BY_NAME[name]
     chosen: dict[str, str] = {}
+    whole = _whole_lists(name, files)
     for check in sorted(checks_of(table), key=lambda check: check.values is not None):
         if check.name == KEY_CHECK:
             continue
-        if check.values is None:
+        if check.column in whole:
+            chosen[check.column] = f"'{_THERE}'"
+        elif check.values is None:
             chosen[check.column] = f"CASE WHEN \"{check.column}\" IS NOT NULL THEN '{_THERE}' END"
         elif check.values == (True,):
             chosen[check.column] = f"coalesce(({_law(table, check)}), true)"

@@ -142,8 +142,8 @@ def _spark_opener(spark: SparkSession | None) -> Callable[[], SparkSession]:
 
 
 def _quality_gate(context: Run, books: Books) -> Gate:
-    """Laws as one query; the suites of Great Expectations on what is large, whatever engine carries the tasks: of few
-    rows each commit would otherwise take a job of Spark and a suite."""
+    """Laws as one query; of what is large as one in each task. Of few rows each commit would otherwise take a job of
+    Spark."""
 
     def gate(table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None:
         from spark_jobs.checks import refuse_broken
@@ -154,9 +154,9 @@ def _quality_gate(context: Run, books: Books) -> Gate:
         if is_small or isinstance(engine := context.engine_for(rows), LocalEngine):
             verdicts = verdicts_of(table, rows, batch_id)
         else:
-            from spark_jobs.quality import suite_verdicts  # Great Expectations takes seconds to import
+            from spark_jobs.alike import verdicts_in_tasks
 
-            verdicts = suite_verdicts(engine, table, rows, batch_id)
+            verdicts = verdicts_in_tasks(engine, table, rows, batch_id)
         books.note(verdicts)
         refuse_broken(table, verdicts)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +31,7 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.checks import QualityError
-from spark_jobs.engine import ArrowTask
+from spark_jobs.engine import ArrowTask, Engine, LocalEngine
 from spark_jobs.floors import floors_of
 from spark_jobs.kept_folds import folded
 from spark_jobs.landed import LandedFiles
@@ -85,7 +86,7 @@ def _put_aside(context: Run, table: str, files: Sequence[str]) -> bool:
 def _commit(context: Run, grain: Grain, landed: LandedFiles) -> None:
     floors = floors_of(context.warehouse, grain.stretch, grain.position)
     taken = folded(context.warehouse, f"taken-{grain.noun}", grain.table, None, partial(taken_by, grain), form=1)
-    alone, overlapping = split_by_overlap(landed.new, taken or [], grain, floors)
+    alone, overlapping = split_by_overlap(landed.new, taken or [], grain, floors, context.engine_for(landed.new))
     for files, is_alone in ((alone, True), (overlapping, False)):
         if not files:
             continue
@@ -146,49 +147,85 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def split_by_overlap(
-    new: Sequence[str], taken: Sequence[Sequence[Any]], grain: Grain, floors: pa.Table | None = None
+    new: Sequence[str],
+    taken: Sequence[Sequence[Any]],
+    grain: Grain,
+    floors: pa.Table | None = None,
+    engine: Engine | None = None,
 ) -> tuple[list[str], list[str]]:
     """New files without repeats, in themselves and beside what is `taken` (rows of a stretch, the first and the last
     position) and earlier new ones, nor anything below the floor that retention has set; and the other new files.
 
     Ranges are compared, not rows: a file that would fit into a gap is only rewritten for nothing.
     """
-    stretch = ", ".join(grain.stretch)
-
-    def ranges(files: Sequence[str]) -> str:
-        return (
-            f'SELECT filename, {stretch}, min("{grain.position}") lo, max("{grain.position}") hi, '
-            f'count(*) > count(DISTINCT "{grain.position}") has_repeats '
-            f"FROM {relation(files, with_name=True)} GROUP BY ALL"
-        )
-
-    with cursor() as db:
-        db.execute(f"CREATE TEMP TABLE arrived AS {ranges(new)}")
-        db.execute("CREATE TEMP TABLE taken AS FROM arrived LIMIT 0")
-        schema = arrow_schema(grain.table)
-        columns = [*grain.stretch, grain.position, grain.position]
-        known = [pa.array([row[at] for row in taken], schema.field(name).type) for at, name in enumerate(columns)]
-        db.register("known", pa.table(known, names=[*grain.stretch, "lo", "hi"]))
-        db.execute(
-            f"INSERT INTO taken SELECT NULL, {stretch}, lo, hi, false FROM known SEMI JOIN arrived USING ({stretch})"
-        )
-        if floors is not None and floors.num_rows:
-            db.register("floor", floors)
-            db.execute(
-                f"INSERT INTO taken SELECT NULL, {stretch}, -1, floor - 1, false FROM floor SEMI JOIN arrived "
-                f"USING ({stretch})"
-            )
-        alone: list[str] = []
-        for file in new:
-            hit = db.execute(
-                f"SELECT 1 FROM arrived a LEFT JOIN taken t USING ({stretch}) "
-                "WHERE a.filename = ? AND (a.has_repeats OR (a.lo <= t.hi AND t.lo <= a.hi)) LIMIT 1",
-                [file],
-            ).fetchone()
-            if hit is None:
-                alone.append(file)
-                db.execute("INSERT INTO taken SELECT * FROM arrived WHERE filename = ?", [file])
+    known = _Spans()
+    for *stretch, first, last in taken:
+        known.add(tuple(stretch), first, last)
+    for *stretch, floor in _tuples(floors) if floors is not None else ():
+        known.add(tuple(stretch), -1, floor - 1)
+    by_file: dict[str, list[tuple[tuple[Any, ...], int, int]]] = {file: [] for file in new}
+    repeating: set[str] = set()
+    for file, *stretch, first, last, has_repeats in _tuples(_ranges(new, grain, engine or LocalEngine())):
+        by_file[file].append((tuple(stretch), first, last))
+        if has_repeats:
+            repeating.add(file)
+    alone: list[str] = []
+    for file, ranges in by_file.items():
+        if file not in repeating and not any(known.meets(*span) for span in ranges):
+            alone.append(file)
+            for span in ranges:
+                known.add(*span)
     return alone, [file for file in new if file not in set(alone)]
+
+
+class _Spans:
+    """Stretches of positions, in which none of those that are kept meets another."""
+
+    def __init__(self) -> None:
+        self._firsts: dict[tuple[Any, ...], list[int]] = {}
+        self._lasts: dict[tuple[Any, ...], list[int]] = {}
+
+    def meets(self, stretch: tuple[Any, ...], first: int, last: int) -> bool:
+        at = bisect_right(self._firsts.get(stretch, ()), last) - 1
+        return at >= 0 and self._lasts[stretch][at] >= first
+
+    def add(self, stretch: tuple[Any, ...], first: int, last: int) -> None:
+        firsts, lasts = self._firsts.setdefault(stretch, []), self._lasts.setdefault(stretch, [])
+        begin, end = bisect_left(lasts, first), bisect_right(firsts, last)
+        if begin < end:
+            first, last = min(first, firsts[begin]), max(last, lasts[end - 1])
+        firsts[begin:end], lasts[begin:end] = [first], [last]
+
+
+def _ranges(files: Sequence[str], grain: Grain, engine: Engine) -> pa.Table:
+    """Of each stretch in each file the first and the last position, and whether one is there twice. In tasks, since it
+    takes memory for every position. Raises ArrowInvalid if a file cannot be read."""
+    schema = arrow_schema(grain.table)
+    own = [("first", pa.int64()), ("last", pa.int64()), ("has_repeats", pa.bool_()), ("error", pa.string())]
+    out = pa.schema([("filename", pa.string()), *map(schema.field, grain.stretch), *own])
+    select = (
+        f'filename, {", ".join(grain.stretch)}, min("{grain.position}") AS first, max("{grain.position}") AS last, '
+        f'count(*) > count(DISTINCT "{grain.position}") AS has_repeats, NULL AS error'
+    )
+
+    def look(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for some in work:
+            source = relation(some["file"].to_pylist(), with_name=True)
+            try:
+                with cursor() as db:
+                    found = db.execute(f"SELECT {select} FROM {source} GROUP BY ALL").to_arrow_table()
+            except duckdb.Error as error:  # Spark would hand on an error of its own
+                found = pa.Table.from_pylist([{"error": str(error)}], out)
+            yield from found.cast(out).to_batches()
+
+    found = engine.spread(pa.table({"file": pa.array(files, pa.string())}), look, out)
+    if errors := found["error"].drop_null().to_pylist():
+        raise pa.ArrowInvalid(errors[0])
+    return found.drop_columns("error")
+
+
+def _tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in rows.columns), strict=True)
 
 
 def _unseen(context: Run, grain: Grain, files: Sequence[str], floors: pa.Table, folder: str) -> list[str]:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from spark_jobs.alike import verdicts_in_tasks
 from spark_jobs.checks import KEY_CHECK, Verdict, checks_of
 from spark_jobs.compiled_checks import verdicts_of
 from spark_jobs.engine import LocalEngine
@@ -163,6 +164,7 @@ def test_a_suite_without_a_jvm_reaches_them_too(table: tables.Table, tmp_path: P
 
 @pytest.mark.parametrize("table", tables.BY_NAME.values(), ids=tables.BY_NAME)
 def test_nor_does_it_matter_that_rows_which_are_alike_are_shown_as_one(table: tables.Table, tmp_path: Path) -> None:
+    """In a suite, and where tasks check what a stage is about to commit."""
     from spark_jobs.quality import suite_verdicts
 
     good = [good_row(table, number) for number in range(40)]
@@ -172,7 +174,8 @@ def test_nor_does_it_matter_that_rows_which_are_alike_are_shown_as_one(table: ta
         files.append(str(tmp_path / f"{number}.parquet"))
         pq.write_table(rows_to_table(table.name, rows), files[-1])
     for also, rows in ([], []), (files[2:3], broken), (files[3:], good[:1]):
-        assert suite_verdicts(LocalEngine(), table.name, files[:2] + also, "test:1") == compiled(table, good + rows)
+        for judge in (suite_verdicts, verdicts_in_tasks):
+            assert judge(LocalEngine(), table.name, files[:2] + also, "test:1") == compiled(table, good + rows)
 
 
 CHECK = (
