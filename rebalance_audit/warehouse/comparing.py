@@ -16,6 +16,19 @@ FEW_BYTES = 256 << 10
 """Arrow bytes of rows that are compared in Python."""
 
 
+def agreeing(columns: Sequence[str], since: str | None) -> str:
+    """SQL: the row `t` is one of the key `k`; see `Warehouse.replace`."""
+    same = [f't."{c}" IS NOT DISTINCT FROM k."{c}"' for c in columns if c != since]
+    if since is not None:
+        same.append(f'(k."{since}" IS NULL OR t."{since}" >= k."{since}")')
+    return " AND ".join(same) or "true"
+
+
+def hash_of(schema: pa.Schema) -> str:
+    """SQL: the same for rows `t` that are the same."""
+    return "hash({" + ", ".join(f"'{c}': t.\"{c}\"" for c in schema.names) + "})"
+
+
 def is_few(*rows: pa.Table) -> bool:
     return sum(int(table.nbytes) for table in rows) <= FEW_BYTES
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.warehouse.arrow_tables import in_types_of, whole
-from rebalance_audit.warehouse.comparing import differing_rows, is_few, of_keys
+from rebalance_audit.warehouse.arrow_tables import whole
+from rebalance_audit.warehouse.comparing import agreeing, differing_rows, hash_of, is_few, of_keys
+from rebalance_audit.warehouse.comparing_on_disk import Places, compared_on_disk
 from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, in_order, leading_column, most_rows, soon_replaced
 from rebalance_audit.warehouse.kept_columns import chosen_rows, put_rows, row_group
 from rebalance_audit.warehouse.queries import cursor
@@ -48,14 +50,6 @@ class Differing:
     """The keys under which something changes."""
 
 
-def agreeing(columns: Sequence[str], since: str | None) -> str:
-    """SQL: the row `t` is one of the key `k`; see `Warehouse.replace`."""
-    same = [f't."{c}" IS NOT DISTINCT FROM k."{c}"' for c in columns if c != since]
-    if since is not None:
-        same.append(f'(k."{since}" IS NULL OR t."{since}" >= k."{since}")')
-    return " AND ".join(same) or "true"
-
-
 def differing(
     table: str,
     folder: str,
@@ -71,85 +65,92 @@ def differing(
     columns = list(dict.fromkeys([*(column for column in keys.schema.names if column != since), *own]))
     parts = _in_memory(data, schema)
     read: dict[str, pa.Table] = {}
-    placed = _placed(schema, files, keys, since, read)
-    fresh: Sequence[pa.Table | str]
-    if (
-        placed is not None
-        and parts is not None
-        and is_few(placed, arrived := pa.concat_tables([schema.empty_table(), *parts]))
-    ):
-        stored = placed.take(of_keys(placed, keys, since))
-        gone_at, new_at = differing_rows(stored.select(schema.names), arrived)
-        gone, new = stored.take(gone_at), arrived.take(new_at)
-        fresh = (
-            data
-            if new.num_rows == arrived.num_rows and not isinstance(data, pa.Table)
-            else _chosen(parts, data, new_at)
-        )
+    placed = _placed(schema, files, keys, since, read) if keys.num_rows else _placed_schema(schema).empty_table()
+    writer = _Writer(table, folder, schema)
+    places: Mapping[str, Places]
+    if placed is None or parts is None:
+        source = relation(files, with_name=True, with_row=True) if placed is None else placed
+        found = compared_on_disk(schema, source, files, data if parts is None else parts, keys, since, columns)
+        places, changed = found.gone, found.changed
+        if found.is_all_new and not isinstance(data, pa.Table):
+            fresh = data
+        elif parts is None:
+            fresh = _part_of(writer, {data[at]: rows for at, rows in found.new.items()})
+        else:
+            fresh = _chosen(parts, data, found.new)
     else:
-        gone, new, fresh = _compared(schema, files, placed, data, parts, keys, since, columns)
-    key_schema = pa.schema([schema.field(column) for column in columns])
-    changed = pa.concat_tables([gone.select(columns), new.select(columns)]).cast(key_schema)
-    places: dict[str, list[int]] = {}
-    for file, at in zip(gone["filename"].to_pylist(), gone["file_row_number"].to_pylist(), strict=True):
-        places.setdefault(file, []).append(at)
+        gone, new, new_at = _compared(
+            placed, schema, pa.concat_tables([schema.empty_table(), *parts]), keys, since, columns
+        )
+        changed = pa.concat_tables([gone.select(columns), new.select(columns)])
+        changed = changed.group_by(columns).aggregate([]) if columns else changed
+        places = _by_file(gone)
+        is_all_new = len(new_at) == sum(part.num_rows for part in parts)
+        fresh = data if is_all_new and not isinstance(data, pa.Table) else _chosen(parts, data, _by_part(parts, new_at))
     leaves = {file: at for file, at in places.items() if is_soon_replaced(file)}
     others = {file: at for file, at in places.items() if file not in leaves}
-    writer = _Writer(table, folder, schema)
     mixed: list[str] = []
     kept = _join_others(writer, others, read)
     if leaves:
         fresh = _fill_leaves(writer, leaves, fresh, read, kept, mixed)
-    distinct = changed.group_by(columns).aggregate([]) if columns else changed
-    return Differing(sorted(places), kept, mixed, fresh, distinct)
+    key_schema = pa.schema([schema.field(column) for column in columns])
+    return Differing(sorted(places), kept, mixed, fresh, changed.cast(key_schema))
 
 
 def _compared(
+    placed: pa.Table,
     schema: pa.Schema,
-    files: Sequence[str],
-    placed: pa.Table | None,
-    data: pa.Table | Sequence[str],
-    parts: Sequence[pa.Table] | None,
+    arrived: pa.Table,
     keys: pa.Table,
     since: str | None,
     columns: Sequence[str],
-) -> tuple[pa.Table, pa.Table, Sequence[pa.Table | str]]:
-    """Rows that go, rows that come, both with these columns at least, and those that come as `Differing.fresh`: by
-    hashes of DuckDB."""
-    of_keys = agreeing(keys.schema.names, since)
+) -> tuple[pa.Table, pa.Table, npt.NDArray[np.int64]]:
+    """Rows that go, rows that come, both with these columns at least, and the places of those that come: in Python
+    where all are few, else by hashes of DuckDB."""
+    if is_few(placed, arrived):
+        stored = placed.take(of_keys(placed, keys, since))
+        gone_at, new_at = differing_rows(stored.select(schema.names), arrived)
+        return stored.take(gone_at), arrived.take(new_at), new_at
     listed = ", ".join(f't."{column}"' for column in columns)
-    row = "hash({" + ", ".join(f"'{c}': t.\"{c}\"" for c in schema.names) + "})"
+    row = hash_of(schema)
     with cursor() as db:
         db.register("k", keys.group_by(keys.schema.names).aggregate([]) if keys.num_columns else keys)
-        if placed is not None:
-            db.register("placed", placed)
-        source = relation(files, with_name=True, with_row=True) if placed is None else "placed"
+        db.register("placed", placed)
         stored = db.execute(
-            f"SELECT {listed}, filename, file_row_number, {row} h FROM {source} t "
-            f"WHERE EXISTS (SELECT 1 FROM k WHERE {of_keys})"
+            f"SELECT {listed}, filename, file_row_number, {row} h FROM placed t "
+            f"WHERE EXISTS (SELECT 1 FROM k WHERE {agreeing(keys.schema.names, since)})"
         ).to_arrow_table()
-        if parts is None:
-            arrived = db.execute(f"SELECT {listed}, {row} h FROM {relation(data)} t").to_arrow_table()
-        else:
-            joined = pa.concat_tables([schema.empty_table(), *parts])
-            numbers = pa.array(np.arange(joined.num_rows))
-            db.register("data", joined.append_column("file_row_number", numbers))
-            arrived = db.execute(f"SELECT {listed}, file_row_number, {row} h FROM data t").to_arrow_table()
-        gone = stored.filter(pc.invert(pc.is_in(stored["h"], arrived["h"].combine_chunks())))
-        new = arrived.filter(pc.invert(pc.is_in(arrived["h"], stored["h"].combine_chunks())))
-        fresh: Sequence[pa.Table | str]
-        if new.num_rows == arrived.num_rows and not isinstance(data, pa.Table):
-            fresh = data
-        elif parts is not None:
-            fresh = _chosen(parts, data, np.sort(new["file_row_number"].to_numpy()))
-        elif new.num_rows == 0:
-            fresh = []
-        else:
-            own_columns = ", ".join(f't."{column}"' for column in schema.names)
-            db.register("new", new.select(["h"]))
-            found = db.execute(f"SELECT {own_columns} FROM {relation(data)} t WHERE {row} IN (SELECT h FROM new)")
-            fresh = [in_types_of(found.to_arrow_table(), schema)]
-    return gone, new, fresh
+        db.register("data", arrived.append_column("place", pa.array(np.arange(arrived.num_rows))))
+        hashed = db.execute(f"SELECT {listed}, place, {row} h FROM data t").to_arrow_table()
+    gone = stored.filter(pc.invert(pc.is_in(stored["h"], hashed["h"].combine_chunks())))
+    new = hashed.filter(pc.invert(pc.is_in(hashed["h"], stored["h"].combine_chunks())))
+    return gone, new, np.sort(new["place"].to_numpy())
+
+
+def _by_file(rows: pa.Table) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
+    for file, at in zip(rows["filename"].to_pylist(), rows["file_row_number"].to_pylist(), strict=True):
+        places.setdefault(file, []).append(at)
+    return places
+
+
+def _part_of(writer: _Writer, places: Mapping[str, Places]) -> list[pa.Table | str]:
+    """Some rows of files: a file by its name if all of its rows are meant, else its rows, in new files where they are
+    many."""
+    fresh: list[pa.Table | str] = [file for file, at in places.items() if len(at) == footer(file).num_rows]
+    whole_files = set(fresh)
+    some = {file: at for file, at in places.items() if file not in whole_files}
+    most = most_rows(writer.table, is_soon_replaced=False)
+    for rows in _cut(_rows_at(some, writer.schema), most):
+        if rows.num_rows < most:
+            fresh.append(rows)
+            continue
+        is_soon = soon_replaced(writer.table, rows)
+        lasting, soon = rows.filter(pc.invert(is_soon)), rows.filter(is_soon)
+        fresh += [soon] if soon.num_rows else []
+        if lasting.num_rows:
+            fresh.append(f"{writer.folder}/{writer.write(in_order(writer.table, lasting), 'part')}")
+    return fresh
 
 
 def _in_memory(data: pa.Table | Sequence[str], schema: pa.Schema) -> list[pa.Table] | None:
@@ -161,21 +162,26 @@ def _in_memory(data: pa.Table | Sequence[str], schema: pa.Schema) -> list[pa.Tab
     return [whole(pa.concat_tables(_row_groups(file)), schema) for file in data]
 
 
+def _by_part(parts: Sequence[pa.Table], rows: npt.NDArray[np.int64]) -> dict[int, Places]:
+    """Places, counted over all tables together, by the number of their table."""
+    begins = np.cumsum([0, *(part.num_rows for part in parts)])
+    return {
+        at: rows[(rows >= begin) & (rows < end)] - begin
+        for at, (begin, end) in enumerate(pairwise(begins.tolist()))
+        if ((rows >= begin) & (rows < end)).any()
+    }
+
+
 def _chosen(
-    parts: Sequence[pa.Table], data: pa.Table | Sequence[str], rows: npt.NDArray[np.int64]
+    parts: Sequence[pa.Table], data: pa.Table | Sequence[str], places: Mapping[int, Places]
 ) -> list[pa.Table | str]:
-    """The rows of each table at these places, counted over all tables together. Where they are all rows of a file: its
-    name."""
-    found: list[pa.Table | str] = []
-    begin = 0
-    for at, part in enumerate(parts):
-        inside = rows[(rows >= begin) & (rows < begin + part.num_rows)] - begin
-        begin += part.num_rows
-        if len(inside) == part.num_rows and not isinstance(data, pa.Table):
-            found.append(data[at])
-        elif len(inside):
-            found.append(part.take(pa.array(inside)))
-    return found
+    """The rows of these tables in these places. Where they are all rows of a file: its name."""
+    return [
+        data[at]
+        if len(rows) == parts[at].num_rows and not isinstance(data, pa.Table)
+        else parts[at].take(pa.array(rows))
+        for at, rows in sorted(places.items())
+    ]
 
 
 def _placed(
@@ -192,8 +198,11 @@ def _placed(
         if chosen.of_group.num_rows == footer(chosen.file).num_rows:
             read[chosen.file] = chosen.of_group
         parts.append(chosen.rows.append_column("filename", names).append_column("file_row_number", chosen.places))
-    placed = schema.append(pa.field("filename", pa.string())).append(pa.field("file_row_number", pa.int64()))
-    return pa.concat_tables([placed.empty_table(), *parts])
+    return pa.concat_tables([_placed_schema(schema).empty_table(), *parts])
+
+
+def _placed_schema(schema: pa.Schema) -> pa.Schema:
+    return schema.append(pa.field("filename", pa.string())).append(pa.field("file_row_number", pa.int64()))
 
 
 def _few(keys: pa.Table) -> dict[str, list[str | None]]:
@@ -233,7 +242,7 @@ class _Writer:
         return name
 
 
-def _join_others(writer: _Writer, gone: Mapping[str, Sequence[int]], read: Mapping[str, pa.Table]) -> list[str]:
+def _join_others(writer: _Writer, gone: Mapping[str, Places], read: Mapping[str, pa.Table]) -> list[str]:
     """The new files with the other rows of these files. Files with few rows left are joined into one."""
     batches: list[list[str]] = []
     filled = 0
@@ -255,7 +264,7 @@ def _join_others(writer: _Writer, gone: Mapping[str, Sequence[int]], read: Mappi
 
 def _fill_leaves(
     writer: _Writer,
-    gone: Mapping[str, Sequence[int]],
+    gone: Mapping[str, Places],
     fresh: Sequence[pa.Table | str],
     read: Mapping[str, pa.Table],
     kept: list[str],
@@ -299,14 +308,30 @@ def _fill_leaves(
     return [*left, loose] if loose.num_rows else left
 
 
-def _others(gone: Mapping[str, Sequence[int]], schema: pa.Schema, read: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
+def _others(gone: Mapping[str, Places], schema: pa.Schema, read: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
     """The rows of these files without those in these places, in their order, one row group at a time."""
-    for file, rows in gone.items():
-        at, places = 0, pa.array(sorted(rows), pa.int64())
+    for group, is_named in _with_places(gone, read):
+        yield whole(group.filter(pa.array(~is_named)), schema)
+
+
+def _rows_at(places: Mapping[str, Places], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows of these files in these places, in their order, one row group at a time."""
+    for group, is_named in _with_places(places, {}):
+        if is_named.any():
+            yield whole(group.filter(pa.array(is_named)), schema)
+
+
+def _with_places(
+    places: Mapping[str, Places], read: Mapping[str, pa.Table]
+) -> Iterator[tuple[pa.Table, npt.NDArray[np.bool_]]]:
+    """The row groups of these files, each with whether a row is in one of the places."""
+    for file, rows in places.items():
+        is_named = np.zeros(footer(file).num_rows, np.bool_)
+        is_named[np.asarray(rows, np.int64)] = True
+        at = 0
         for group in [read[file]] if file in read else _row_groups(file):
-            here = pa.array(range(at, at + group.num_rows), pa.int64())
+            yield group, is_named[at : at + group.num_rows]
             at += group.num_rows
-            yield whole(group.filter(pc.invert(pc.is_in(here, places))), schema)
 
 
 def _row_groups(file: str) -> Iterator[pa.Table]:
