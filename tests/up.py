@@ -262,6 +262,7 @@ def trigger_the_stages(started: Set, airflow: Standalone, every_s: float) -> Non
             seen = len(runs)
             last = max(runs, key=lambda run: str(run["run_after"]))
             say(f"stages       {last['state']}, {last['start_date']} to {last['end_date']}")
+            say(f"alert task   {airflow.tasks(DAG, last['dag_run_id'])['alert']['state']}")
         if time.monotonic() - over_at > every_s:
             airflow.trigger(DAG, {})
 
