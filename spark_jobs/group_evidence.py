@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Hashable, Iterator, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from sys import intern
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import duckdb
 import pyarrow as pa
 
-from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, pairs_by_node
+from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, instants_of, subject_of
 from rebalance_audit.domain.gather.groups import clocks_of, event_of_row
 from rebalance_audit.domain.model import GroupRecord, LogEvent, node_of_log
 from rebalance_audit.warehouse.queries import cursor
@@ -30,6 +31,8 @@ STRETCH_MS = 6 * 3_600_000
 """For each node, each kind of line with a generation or epoch and each stretch of six hours, a limited number of lines
 votes on the node's clock: enough to outvote outliers, few enough to decode again. Which lines vote depends on the
 evidence alone, not on when it came."""
+
+_ROWS_AT_ONCE = 2_000
 
 Clocks = dict[str, dict[str, NodeClock]]
 """By cluster and node."""
@@ -69,7 +72,14 @@ class _Voter(NamedTuple):
     at_ms: int
     ref: str
     number: _Number
-    line: LogEvent
+    node: str
+    local_at_ms: int
+    subject: Hashable | None
+
+
+_Answers = dict[_Number, list[tuple[Hashable, int]]]
+"""What the records of a number say, as `instants_of` gives it: the records themselves, with all of their members, would
+take ten times the memory."""
 
 
 @dataclass(slots=True)
@@ -82,8 +92,8 @@ class _Voting:
     """Nodes with log events."""
     zones: dict[str, dict[str, str]]
     voters: dict[_Stretch, list[_Voter]]
-    answers: dict[_Number, list[GroupRecord]]
-    """The records of each number that a voter names."""
+    answers: _Answers
+    """Of each number that a voter names."""
     pairs: list[NodePairs] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -168,14 +178,14 @@ def _with_news(warehouse: Warehouse, known: _Voting, asked: tuple[int | None, in
     for *place, at_ms, ref, group_id, number in votes:
         line = event_of_row(rows[place[0], ref])
         if isinstance(line, LogEvent):
-            voters.setdefault(tuple(place), []).append(_Voter(at_ms, ref, (place[0], group_id, number), line))
+            voters.setdefault(tuple(place), []).append(_voter(at_ms, (place[0], group_id, number), line))
     for place in {tuple(vote[:4]) for vote in votes}:
         voters[place] = sorted(voters.get(place, []), key=lambda v: v[:2])[:PAIRS_PER_STRETCH]
     found = {number: list(records) for number, records in known.answers.items()}
     for *number, ref in answers:
         record = event_of_row(rows[number[0], ref])
         if isinstance(record, GroupRecord):
-            found[tuple(number)].append(record)
+            found[tuple(number)] += instants_of(record)
     found |= _answers_to(warehouse, named, asked[0])
     still_named = {voter.number for of_place in voters.values() for voter in of_place}
     return _Voting(asked, known.nodes, known.zones, voters, {n: found[n] for n in still_named})
@@ -186,11 +196,9 @@ def _refs_table(refs: Sequence[tuple[str, str]]) -> pa.Table:
     return pa.table({name: pa.array([ref[at] for ref in refs], pa.string()) for at, name in enumerate(names)})
 
 
-def _answers_to(
-    warehouse: Warehouse, numbers: Set[_Number], event_version: int | None
-) -> dict[_Number, list[GroupRecord]]:
-    """The records of these numbers, among all there are."""
-    found: dict[_Number, list[GroupRecord]] = {number: [] for number in numbers}
+def _answers_to(warehouse: Warehouse, numbers: Set[_Number], event_version: int | None) -> _Answers:
+    """What the records of these numbers say, among all there are."""
+    found: _Answers = {number: [] for number in numbers}
     if not numbers:
         return found
     groups = places_table({number[:2] for number in numbers})
@@ -201,8 +209,12 @@ def _answers_to(
         for row in _rows(db, f"SELECT *, {_VALUE} number FROM record"):
             number = row["cluster_id"], row["group_id"], row.pop("number")
             if number in found and isinstance(record := event_of_row(row), GroupRecord):
-                found[number].append(record)
+                found[number] += instants_of(record)
     return found
+
+
+def _voter(at_ms: int, number: _Number, line: LogEvent) -> _Voter:
+    return _Voter(at_ms, line.ref, number, intern(line.node), line.local_at_ms, subject_of(line))
 
 
 def _voting(warehouse: Warehouse, versions: tuple[int | None, int | None]) -> _Voting:
@@ -220,25 +232,29 @@ def _voting(warehouse: Warehouse, versions: tuple[int | None, int | None]) -> _V
             QUALIFY row_number() OVER (PARTITION BY {_PLACE} ORDER BY at_ms, ref) <= {PAIRS_PER_STRETCH}
             """
         )
-        votes = db.execute(f"SELECT {_PLACE}, at_ms, ref, group_id, number FROM voter ORDER BY at_ms, ref").fetchall()
-        lines = _rows(db, f"SELECT * FROM {events} SEMI JOIN voter USING (cluster_id, ref)")
+        voters: dict[_Stretch, list[_Voter]] = defaultdict(list)
+        answers: _Answers = {}
+        joined = "JOIN voter USING (cluster_id, ref, node, kind, at_ms, group_id)"
+        stretch = f"at_ms // {STRETCH_MS} AS stretch"
+        for row in _rows(db, f"SELECT *, {stretch} FROM {events} {joined}"):
+            cluster_id = intern(row["cluster_id"])
+            number = cluster_id, row["group_id"], row["number"]
+            if isinstance(line := event_of_row(row), LogEvent):
+                place = cluster_id, intern(row["node"]), intern(row["kind"]), row["stretch"]
+                voters[place].append(_voter(row["at_ms"], number, line))
+                answers.setdefault(number, [])
+        for of_place in voters.values():
+            of_place.sort(key=lambda voter: voter[:2])
         records = _rows(
             db,
             f"SELECT *, {_VALUE} number "
             f"FROM (FROM {events} SEMI JOIN voter USING (cluster_id, group_id) WHERE {_ANSWERS}) record "
             f"SEMI JOIN voter ON {_SAME_NUMBER}",
         )
-    parsed = {(row["cluster_id"], row["ref"]): event_of_row(row) for row in lines}
-    voters: dict[_Stretch, list[_Voter]] = defaultdict(list)
-    answers: dict[_Number, list[GroupRecord]] = {}
-    for *place, at_ms, ref, group_id, number in votes:
-        if isinstance(line := parsed[place[0], ref], LogEvent):
-            voters[tuple(place)].append(_Voter(at_ms, ref, (place[0], group_id, number), line))
-            answers.setdefault((place[0], group_id, number), [])
-    for row in records:
-        of_number = row["cluster_id"], row["group_id"], row.pop("number")
-        if of_number in answers and isinstance(record := event_of_row(row), GroupRecord):
-            answers[of_number].append(record)
+        for row in records:
+            of_number = row["cluster_id"], row["group_id"], row.pop("number")
+            if of_number in answers and isinstance(record := event_of_row(row), GroupRecord):
+                answers[of_number] += instants_of(record)
     return _Voting(versions, set(nodes), zones, dict(voters), answers)
 
 
@@ -246,17 +262,22 @@ def _pairs(voting: _Voting) -> list[NodePairs]:
     by_cluster: dict[str, set[str]] = defaultdict(set)
     for cluster_id, node in [*voting.nodes, *((c, node) for c, named in voting.zones.items() for node in named)]:
         by_cluster[cluster_id].add(node)
-    lines: dict[str, dict[str, LogEvent]] = defaultdict(dict)
-    records: dict[str, list[GroupRecord]] = defaultdict(list)
-    for (cluster_id, *_), voters in voting.voters.items():
-        lines[cluster_id] |= {voter.ref: voter.line for voter in voters}
+    voters: dict[str, dict[str, _Voter]] = defaultdict(dict)
+    instants: dict[str, dict[Hashable, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for (cluster_id, *_), of_place in voting.voters.items():
+        voters[cluster_id] |= {voter.ref: voter for voter in of_place}
     for (cluster_id, *_), of_number in voting.answers.items():
-        records[cluster_id] += of_number
+        for subject, at_ms in of_number:
+            instants[cluster_id][subject].append(at_ms)
     found = []
     for cluster_id, names in sorted(by_cluster.items()):
-        parsed = sorted(lines[cluster_id].values(), key=lambda e: (e.local_at_ms, e.ref))
-        pairs = pairs_by_node(parsed, records[cluster_id])
-        refs = {e.node: e.ref for e in reversed(parsed)}
+        parsed = sorted(voters[cluster_id].values(), key=lambda voter: (voter.local_at_ms, voter.ref))
+        pairs: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for voter in parsed:
+            if voter.subject is not None:
+                known = instants[cluster_id].get(voter.subject, ())
+                pairs[voter.node] += ((voter.local_at_ms, at_ms) for at_ms in known)
+        refs = {voter.node: voter.ref for voter in reversed(parsed)}
         for node in sorted(names):
             zone = voting.zones.get(cluster_id, {}).get(node)
             found.append(NodePairs(cluster_id, node, zone, tuple(pairs.get(node, ())), refs.get(node)))
@@ -329,6 +350,7 @@ def stored(warehouse: Warehouse, table: str, version: int | None) -> str | None:
     return relation(files) if files else None
 
 
-def _rows(db: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
-    found: pa.Table = db.execute(sql).to_arrow_table()
-    return list(found.to_pylist())
+def _rows(db: duckdb.DuckDBPyConnection, sql: str) -> Iterator[dict[str, Any]]:
+    """Some at a time. Ask nothing else of `db` meanwhile."""
+    for batch in db.execute(sql).to_arrow_reader(_ROWS_AT_ONCE):
+        yield from batch.to_pylist()

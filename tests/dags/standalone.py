@@ -24,6 +24,8 @@ from typing import Any, TypeVar
 from tests.captures import GOLDEN
 
 _TRIES = 10
+_UP_WITHIN_S = 600
+"""At a load of 15 on two cores it took four minutes."""
 
 ROOT = GOLDEN.parents[1]
 Answer = TypeVar("Answer")
@@ -76,7 +78,7 @@ class Standalone:
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         try:
-            self.wait_for("Airflow answers", self._is_up, 180)
+            self.wait_for("Airflow answers", self._is_up, _UP_WITHIN_S)
         except BaseException:
             self.__exit__()
             raise

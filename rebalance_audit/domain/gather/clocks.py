@@ -230,34 +230,40 @@ def pairs_by_node(events: Iterable[LogEvent], records: Iterable[GroupRecord]) ->
     A number that was written more than once gives a pair with each: the wrong ones are outliers. Lines that could be
     forged have no say.
     """
-    instants = _instants(records)
+    instants: dict[Hashable, list[int]] = defaultdict(list)
+    for record in records:
+        for subject, at_ms in instants_of(record):
+            instants[subject].append(at_ms)
     pairs: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for event in events:
-        if event.could_be_forged or event.group_id is None:
-            continue
-        number = event.fields.get("group_epoch" if event.kind is LogKind.EPOCH_BUMPED else "generation_id")
-        for at_ms in instants.get((event.kind, event.group_id, number), ()):
-            pairs[event.node].append((event.local_at_ms, at_ms))
-    return dict(pairs)
+        if (said := subject_of(event)) is not None:
+            pairs[event.node] += ((event.local_at_ms, at_ms) for at_ms in instants.get(said, ()))
+    return {node: of_node for node, of_node in pairs.items() if of_node}
 
 
-def _instants(records: Iterable[GroupRecord]) -> Mapping[Hashable, list[int]]:
-    """(kind of line, group, number) → instants of the records that such lines belong to."""
-    found: dict[Hashable, list[int]] = defaultdict(list)
-    for group_record in records:
-        record: Any = group_record.record
-        value = record.value
-        if value is None:
-            continue
-        group_id = record.key.group_id
-        if record.name == "GroupMetadata":
-            if value.members:
-                for kind in _BY_RECORD_TIME:
-                    found[kind, group_id, value.generation].append(group_record.at_ms)
-                if value.current_state_timestamp is not None:
-                    found[LogKind.STABILIZED, group_id, value.generation].append(value.current_state_timestamp)
-            else:
-                found[LogKind.EMPTIED, group_id, value.generation].append(group_record.at_ms)
-        elif record.name in ("ConsumerGroupMetadata", "ShareGroupMetadata", "StreamsGroupMetadata"):
-            found[LogKind.EPOCH_BUMPED, group_id, value.epoch].append(group_record.at_ms)
-    return found
+def subject_of(line: LogEvent) -> Hashable | None:
+    """(kind of line, group, number); None if the line has no say."""
+    if line.could_be_forged or line.group_id is None:
+        return None
+    number = line.fields.get("group_epoch" if line.kind is LogKind.EPOCH_BUMPED else "generation_id")
+    return line.kind, line.group_id, number
+
+
+def instants_of(group_record: GroupRecord) -> list[tuple[Hashable, int]]:
+    """The subjects of the lines that belong to a record, each with its instant."""
+    record: Any = group_record.record
+    value, group_id = record.value, record.key.group_id
+    if value is None:
+        return []
+    if record.name == "GroupMetadata":
+        if not value.members:
+            return [((LogKind.EMPTIED, group_id, value.generation), group_record.at_ms)]
+        found: list[tuple[Hashable, int]] = [
+            ((kind, group_id, value.generation), group_record.at_ms) for kind in _BY_RECORD_TIME
+        ]
+        if value.current_state_timestamp is not None:
+            found.append(((LogKind.STABILIZED, group_id, value.generation), value.current_state_timestamp))
+        return found
+    if record.name in ("ConsumerGroupMetadata", "ShareGroupMetadata", "StreamsGroupMetadata"):
+        return [((LogKind.EPOCH_BUMPED, group_id, value.epoch), group_record.at_ms)]
+    return []
