@@ -60,7 +60,7 @@ from spark_jobs.group_rows import (
 from spark_jobs.instants import times_of
 from spark_jobs.kept_folds import folded
 from spark_jobs.plan import DETECT
-from spark_jobs.stages.stage import Batch, Run, added_files, next_batch
+from spark_jobs.stages.stage import Batch, Run, added_files, next_batch, row_count
 
 NAME, INPUTS, (OUTPUT,) = DETECT.name, DETECT.reads, DETECT.writes
 REBALANCES, TASKS = "silver.measured_rebalance", "silver.connect_task"
@@ -266,41 +266,59 @@ def _clock_steps(context: Run, batch: Batch) -> list[ClockStep]:
 _LAST = pa.schema(
     [arrow_schema(EVENTS).field(c) for c in ("cluster_id", "topic", "partition", "offset", "at_ms", "ref")]
 )
+_ROWS_AT_ONCE = 1_000_000
 
 
 def _with_steps(known: dict[str, Any] | None, files: Sequence[str]) -> dict[str, Any] | None:
     """`last`: the last record of each partition; `steps`: of each the largest step back. None if a record came that
     lies before the last one."""
     before = known or {"last": [], "steps": []}
-    columns = ", ".join(f'"{name}"' for name in _LAST.names)
-    place = "cluster_id, topic, partition"
+    place, partition = "cluster_id, topic, partition", "hash(cluster_id, topic, partition)"
+    parts = row_count(files) // _ROWS_AT_ONCE + 1
+    last: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = list(before["steps"])
     with cursor() as db:
         db.register("last", pa.Table.from_pylist(before["last"], _LAST))
-        fresh = db.execute(f"SELECT {columns} FROM {relation(files)} WHERE source_kind = 'record'").to_arrow_table()
-        db.register("fresh", fresh)
-        late = db.execute(
-            f'SELECT 1 FROM fresh JOIN last USING ({place}) WHERE fresh."offset" <= last."offset" LIMIT 1'
-        ).fetchone()
-        if late is not None:
-            return None
-        db.register("event", pa.concat_tables([pa.Table.from_pylist(before["last"], _LAST), fresh.cast(_LAST)]))
-        steps = db.execute(
-            f"""
-            SELECT cluster_id, topic || '-' || partition AS source, before_at_ms - at_ms AS back_ms, before_ref, ref,
-                   at_ms
-            FROM (
-                SELECT *, lag(at_ms) OVER place before_at_ms, lag(ref) OVER place before_ref FROM event
-                WINDOW place AS (PARTITION BY {place} ORDER BY "offset")
-            ) WHERE back_ms > {CLOCK_APART_MS}
-            """
-        ).to_arrow_table()
-        last = db.execute(
-            f'SELECT {columns} FROM event QUALIFY row_number() OVER (PARTITION BY {place} ORDER BY "offset" DESC) = 1'
-        ).to_arrow_table()
+        for part in range(parts):
+            fresh = (
+                f'SELECT {place}, "offset", at_ms FROM {relation(files)} '
+                f"WHERE source_kind = 'record' AND {partition} % {parts} = {part}"
+            )
+            late = db.execute(
+                f'SELECT 1 FROM ({fresh}) fresh JOIN last USING ({place}) WHERE fresh."offset" <= last."offset" LIMIT 1'
+            ).fetchone()
+            if late is not None:
+                return None
+            of_part = f'SELECT {place}, "offset", at_ms FROM last WHERE {partition} % {parts} = {part}'
+            event = f"({of_part} UNION ALL {fresh})"
+            found = db.execute(
+                f"""
+                SELECT {place}, at_ms, "offset", before_at_ms, before_offset
+                FROM (
+                    SELECT *, lag(at_ms) OVER place before_at_ms, lag("offset") OVER place before_offset FROM {event}
+                    WINDOW place AS (PARTITION BY {place} ORDER BY "offset")
+                ) WHERE before_at_ms - at_ms > {CLOCK_APART_MS}
+                """
+            )
+            steps += (_step(*row) for row in found.fetchall())
+            ends = db.execute(f'SELECT {place}, max("offset"), arg_max(at_ms, "offset") FROM {event} GROUP BY ALL')
+            last += (
+                dict(zip(_LAST.names, (*row, record_ref(*row[1:4])), strict=True)) for row in sorted(ends.fetchall())
+            )
     largest: dict[tuple[str, str], dict[str, Any]] = {}
-    for step in sorted([*before["steps"], *steps.to_pylist()], key=lambda s: (-s["back_ms"], s["ref"])):
+    for step in sorted(steps, key=lambda s: (-s["back_ms"], s["ref"])):
         largest.setdefault((step["cluster_id"], step["source"]), step)
-    return {"last": last.to_pylist(), "steps": [largest[key] for key in sorted(largest)]}
+    return {"last": last, "steps": [largest[key] for key in sorted(largest)]}
+
+
+def _step(
+    cluster_id: str, topic: str, partition: int, at_ms: int, offset: int, before_at_ms: int, before_offset: int
+) -> dict[str, Any]:
+    return {
+        "cluster_id": cluster_id, "source": f"{topic}-{partition}", "back_ms": before_at_ms - at_ms,
+        "before_ref": record_ref(topic, partition, before_offset), "ref": record_ref(topic, partition, offset),
+        "at_ms": at_ms,
+    }  # fmt: skip
 
 
 def _undecoded(context: Run, batch: Batch) -> list[UndecodedCount]:

@@ -1,0 +1,48 @@
+"""What the stage detect works out of all evidence, part by part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from rebalance_audit.domain.detect import CLOCK_APART_MS
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from spark_jobs.stages import detect
+
+TOPIC = "__consumer_offsets"
+
+
+def a_record(partition: int, offset: int, at_ms: int) -> dict[str, Any]:
+    return {
+        "cluster_id": "c", "source_kind": "record", "topic": TOPIC, "partition": partition, "offset": offset,
+        "at_ms": at_ms, "ref": f"record:{TOPIC}-{partition}@{offset}",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 2, 1_000])
+def test_steps_of_clocks_are_found_however_many_records_are_looked_at_once(
+    rows_at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detect, "_ROWS_AT_ONCE", rows_at_once)
+    back_ms = CLOCK_APART_MS + 1
+    batches = [
+        [a_record(7, 1, 100 * back_ms), a_record(8, 5, 50 * back_ms), a_record(9, 3, 10)],
+        [a_record(7, 2, 99 * back_ms), a_record(8, 6, 48 * back_ms), a_record(8, 7, 48 * back_ms - 1)],
+    ]
+    known: dict[str, Any] | None = None
+    files = [str(tmp_path / f"{number}.parquet") for number in range(2)]
+    for file, rows in zip(files, batches, strict=True):
+        pq.write_table(rows_to_table("silver.group_event", rows), file)
+        known = detect._with_steps(known, [file])
+    assert known is not None
+    assert [(step["source"], step["back_ms"], step["before_ref"], step["ref"]) for step in known["steps"]] == [
+        (f"{TOPIC}-7", back_ms, f"record:{TOPIC}-7@1", f"record:{TOPIC}-7@2"),
+        (f"{TOPIC}-8", 2 * back_ms, f"record:{TOPIC}-8@5", f"record:{TOPIC}-8@6"),
+    ]
+    assert {(row["partition"], row["offset"], row["ref"]) for row in known["last"]} == {
+        (partition, offset, f"record:{TOPIC}-{partition}@{offset}") for partition, offset in ((7, 2), (8, 7), (9, 3))
+    }
+    assert detect._with_steps(known, files[:1]) is None, "a record before the last one"
