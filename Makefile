@@ -140,7 +140,10 @@ up: $(STAMP) ## The whole set on this machine: cluster, collectors, store, Spark
 	$(BIN)/python -m tests.up $(FLAGS)
 
 test-up: $(STAMP) ## The same without Airflow: a consumer is killed, somebody is alerted, the page says who (two minutes)
-	$(PYTEST) -s -m own tests/infra/test_up.py
+	$(PYTEST) -s -m own -k "not airflow" tests/infra/test_up.py
+
+test-up-airflow: $(STAMP) ## The same with Airflow: the DAG's own task alerts (twenty minutes)
+	$(PYTEST) -s -m own -k airflow tests/infra/test_up.py
 
 doctor: $(STAMP) ## What this machine lacks
 	$(BIN)/rebalance-audit doctor
@@ -180,5 +183,5 @@ clean: ## Remove what builds and runs left behind (not .venv)
 	rm -rf .build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build ./*.egg-info spark-warehouse
 
 .PHONY: help setup requirements archive cluster cluster-kills check-infra lint test test-domain test-spark test-differential \
-	test-broker test-airflow test-browser site tour sbom matrix demo live up test-up doctor \
+	test-broker test-airflow test-browser site tour sbom matrix demo live up test-up test-up-airflow doctor \
 	capture pictures score unions compare-versions differential faults fuzz bench clean

@@ -1,7 +1,7 @@
 """The checks of `domain.tables` that the rows of every table must pass, and the record of their verdicts.
 
 Two programs run the same checks: `compiled_checks`, on what a stage is about to commit (of large batches in tasks, see
-`alike`); and the suites of Great Expectations in `quality`, in Airflow and on demand. Decisions 0013 and 0056.
+`alike`); and the suites of Great Expectations in `quality`, in Airflow and on demand. Decisions 0013 and 0057.
 """
 
 from __future__ import annotations

@@ -82,7 +82,6 @@ def test_a_kill_is_alerted_and_on_the_page() -> None:
         killed_alerted_and_shown(up, 1)
 
 
-@pytest.mark.airflow
 def test_with_airflow_it_is_the_task_of_the_dag_that_alerts() -> None:
     """Nothing else of the set sends incidents: what Prometheus finds has other names."""
     with running() as up:
