@@ -123,8 +123,7 @@ class ClassicGroup(PlayedGroup):
 
     def claim(self, process: PlayedProcess) -> Subscriber:
         if self.settings.assignor in FORGETFUL:
-            topics = process.life.topics or tuple(self.topics)
-            return Subscriber(member_id=process.member_id, instance_id=process.instance_id, topics=topics)
+            return self.forgetful_claim(process)
         is_sticky = self.settings.assignor == "sticky"
         return Subscriber(
             member_id=process.member_id,
@@ -134,6 +133,14 @@ class ClassicGroup(PlayedGroup):
             generation=process.remembered_generation if is_sticky else process.generation,
             joined_generation=process.generation,
         )
+
+    def forgetful_claim(self, process: PlayedProcess) -> Subscriber:
+        """Nothing in it changes from one join phase to the next."""
+        claim, topics = process.claimed, process.life.topics or tuple(self.topics)
+        if claim is None or claim.member_id != process.member_id or claim.topics != topics:
+            claim = Subscriber(member_id=process.member_id, instance_id=process.instance_id, topics=topics)
+            process.claimed = claim
+        return claim
 
     def asks_to_join(self, process: PlayedProcess) -> None:
         process.renamed(self.rng)

@@ -13,7 +13,7 @@ from rebalance_audit.domain.model import Rebalance
 
 from .candidates import candidates
 from .requests import RequestError
-from .situation import Situation, TooLittle, situation_of
+from .situation import LAST_STEP_MS, Situation, TooLittle, base_of, situation_of
 from .whatif import Option, fit_of, ranked
 
 RUNS = 3
@@ -89,7 +89,8 @@ def _best(situation: Situation) -> list[Option]:
     """The largest saving first. One run of each set of settings chooses those that are replayed in `RUNS`: at least
     one, and no other that saves nothing worth naming."""
     situation = replace(situation, kept={})
-    once = replace(situation, run_count=1, base={})
+    fitted = {LAST_STEP_MS: base_of(situation, LAST_STEP_MS)}
+    once = replace(situation, run_count=1, base=fitted)
     found = [o for o in ranked(once, candidates(once)) if o.refused is None]
     promising = [o for o in found if not o.is_small] or found[:1]
     return ranked(situation, [o.pairs for o in promising[:OPTIONS_KEPT]])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from random import Random
 
 from rebalance_audit.domain.client_families import ClientFamily
@@ -44,7 +45,7 @@ class Moment:
         return cls(at_ms=(lower_ms + upper_ms) // 2, lower_ms=lower_ms, upper_ms=upper_ms)
 
     def draw(self, rng: Random) -> float:
-        return rng.uniform(self.lower_ms, self.upper_ms)
+        return self.lower_ms + (self.upper_ms - self.lower_ms) * rng.random()
 
     def moved(self, by_ms: int) -> Moment:
         return Moment(at_ms=self.at_ms + by_ms, lower_ms=self.lower_ms + by_ms, upper_ms=self.upper_ms + by_ms)
@@ -93,7 +94,12 @@ class Life:
     @property
     def family(self) -> ClientFamily | None:
         """None where it may be of several."""
-        return ClientFamily(self.libraries[0]) if self.libraries is not None and len(self.libraries) == 1 else None
+        return None if self.libraries is None else _only(self.libraries)
+
+
+@cache
+def _only(libraries: tuple[str, ...]) -> ClientFamily | None:
+    return ClientFamily(libraries[0]) if len(libraries) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

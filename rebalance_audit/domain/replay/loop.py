@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from heapq import heappop, heappush
 from itertools import count
 
 Action = Callable[[], None]
@@ -18,17 +18,17 @@ class Loop:
         self._numbers = count()
 
     def at(self, at_ms: float, action: Action) -> None:
-        heapq.heappush(self._waiting, (at_ms if at_ms > self.now_ms else self.now_ms, next(self._numbers), action))
+        heappush(self._waiting, (at_ms if at_ms > self.now_ms else self.now_ms, next(self._numbers), action))
 
     def after(self, delay_ms: float, action: Action) -> None:
         at_ms = self.now_ms + delay_ms if delay_ms > 0 else self.now_ms
-        heapq.heappush(self._waiting, (at_ms, next(self._numbers), action))
+        heappush(self._waiting, (at_ms, next(self._numbers), action))
 
     def run(self, until_ms: float) -> None:
         """Once; what would happen later does not."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= until_ms:
-            self.now_ms, _, action = heapq.heappop(waiting)
+            self.now_ms, _, action = heappop(waiting)
             action()
         # Actions hold their group, and it holds its loop: only a search for cycles would free them.
         waiting.clear()

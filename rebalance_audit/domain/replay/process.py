@@ -8,7 +8,7 @@ from random import Random
 
 from rebalance_audit.domain.client_families import ClientFamily
 
-from .assignors import Partition
+from .assignors import Partition, Subscriber
 from .life import Life
 
 FIRST_SESSION_MS = 45_000
@@ -46,6 +46,8 @@ class PlayedProcess:
     """It has been given an assignment before."""
     is_in: bool = False
     """It believes that it is a member."""
+    claimed: Subscriber | None = None
+    """What it said last when it joined, to an assignor that does not ask what it owns."""
     asked_ms: float = 0.0
     """When it asked to join last."""
     is_joining: bool = False

@@ -16,6 +16,8 @@ class _Equal:
         self.least, self.larger = divmod(sum(topics.values()), len(owned))
         """Every member gets at least `least`; `larger` members get one more."""
         self.most = self.least + (self.larger > 0)
+        self.has_one_topic = len(topics) == 1
+        """Its partitions sort by number then, as they are."""
         self.larger_now = 0
         self.assigned: Assigned = {member_id: [] for member_id in owned}
         self.below: list[str] = []
@@ -28,7 +30,8 @@ class _Equal:
     def keep(self) -> None:
         """Each member keeps what it has, as far as its share goes."""
         for member_id, partitions in self.owned.items():
-            mine = sorted((p for p in partitions if p not in self.claimed_twice), key=lambda p: (p[1], text_key(p[0])))
+            mine = [p for p in partitions if p not in self.claimed_twice]
+            mine.sort(key=None if self.has_one_topic else lambda p: (p[1], text_key(p[0])))
             if len(mine) < self.least:
                 kept = len(mine)
                 self.below.append(member_id)
@@ -50,7 +53,8 @@ class _Equal:
         Kafka walks the kept ones beside all; one of a number that the topic no longer has stops that walk, and all
         behind it count as free.
         """
-        kept = sorted((p for mine in self.assigned.values() for p in mine), key=lambda p: (text_key(p[0]), p[1]))
+        kept = [p for mine in self.assigned.values() for p in mine]
+        kept.sort(key=None if self.has_one_topic else lambda p: (text_key(p[0]), p[1]))
         found, at = [], 0
         for topic in sorted(self.topics, key=text_key):
             for number in range(self.topics[topic]):
