@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 import duckdb
@@ -86,9 +87,11 @@ def boundaries_of(group_records: pa.Table) -> commits.Boundaries:
 
 def _by_place(listed: pa.Table) -> commits.Boundaries:
     places = zip(*(listed.column(name).to_pylist() for name in _PLACE), strict=True)
+    lists = listed.column("offset_list").combine_chunks()
+    ends, offsets = lists.offsets.to_pylist(), lists.values.to_numpy()
     return {
-        place: np.unique(offsets.values.to_numpy())
-        for place, offsets in zip(places, listed.column("offset_list"), strict=True)
+        place: offsets[begin:end] if end - begin == 1 else np.unique(offsets[begin:end])
+        for place, (begin, end) in zip(places, pairwise(ends), strict=True)
     }
 
 
