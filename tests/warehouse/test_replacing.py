@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rebalance_audit.warehouse import comparing
+from rebalance_audit.warehouse import comparing, comparing_on_disk, replacing
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.row_groups import footer, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -35,11 +35,14 @@ def keys(*groups: str) -> pa.Table:
     return pa.table({"cluster_id": ["c"] * len(groups), "group_id": list(groups)})
 
 
-@pytest.fixture(autouse=True, params=["few", "many"])
+@pytest.fixture(autouse=True, params=["few", "many", "backfill"])
 def compared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few rows are compared in Python, many by DuckDB."""
+    """Few rows are compared in Python, many by DuckDB, and those of many keys by hashes that may lie on disk."""
     if request.param == "many":
         monkeypatch.setattr(comparing, "FEW_BYTES", -1)
+    if request.param == "backfill":
+        monkeypatch.setattr(replacing, "_ASKED_AT_MOST", 0)
+        monkeypatch.setattr(comparing_on_disk, "_MANY_KEYS", 0)
 
 
 @pytest.fixture
@@ -97,6 +100,28 @@ def test_staged_files_are_linked_where_all_of_their_rows_are_new(warehouse: Ware
     warehouse.replace(FINDING, [str(tmp_path / "staged.parquet")], keys("a", "e"), ("t", 1))
     assert titles(warehouse) == {"a": "2", "b": "1", "c": "1", "d": "1", "e": "1"}
     assert any(file.endswith("/staged.parquet") for file in warehouse.files(FINDING))
+
+
+def test_of_many_staged_files_only_rows_that_are_new_are_written(
+    warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = {f"g{n:04}": "1" for n in range(120)}
+    warehouse.append(FINDING, findings(**many))
+    many |= {group: "2" for group in many if int(group[1:]) % 2}
+    staged = [tmp_path / f"staged-{at}.parquet" for at in range(3)]
+    for at, file in enumerate(staged):
+        part = {group: title for group, title in many.items() if int(group[1:]) // 40 == at}
+        pq.write_table(findings(**part), file, row_group_size=7)
+    pq.write_table(findings(new="1", newer="1"), tmp_path / "new.parquet")
+    many |= {"new": "1", "newer": "1"}
+    monkeypatch.setattr(replacing, "_IN_MEMORY_ROWS", 0)
+    monkeypatch.setattr(replacing, "most_rows", lambda table, *, is_soon_replaced: 13)
+    data = [str(file) for file in (*staged, tmp_path / "new.parquet")]
+    warehouse.replace(FINDING, data, keys(*many, "b"), ("t", 1))
+    assert titles(warehouse) == {"a": "1", "c": "1", "d": "1"} | many
+    files = {file.rpartition("/")[2] for file in warehouse.files(FINDING)}
+    assert "new.parquet" in files
+    assert not files & {file.name for file in staged}
 
 
 def test_a_row_replaced_before_long_stays_in_the_file_of_its_neighbours(tmp_path: Path) -> None:
