@@ -92,7 +92,7 @@ def differences(before: Side, after: Side) -> list[Difference]:
         _quantile("longest downtime, median", before, after, "pause", 0.5),
         _quantile("longest downtime, 95th percentile", before, after, "pause", 0.95),
         _mean("moved per rebalance", before, after, "moved"),
-        _mean("moved per rebalance, though avoidable", before, after, "avoidable"),
+        _mean("avoidable moves per rebalance", before, after, "avoidable"),
         _quantile("broker's own window, median", before, after, "window", 0.5),
     ]
 

@@ -133,9 +133,11 @@ def listing(span: Span) -> None:
         row = page.clickable_table(
             shown(listed, with_cluster=everything["cluster_id"].nunique() > 1),
             {
-                "group": st.column_config.TextColumn(width=170),
+                "group": st.column_config.TextColumn(width=165),
                 "cluster": st.column_config.TextColumn(width=110),
-                "open": st.column_config.TextColumn("open incidents", width=115),
+                "open": st.column_config.TextColumn(
+                    "open", width=90, help="Open incidents, and the gravest severity among them"
+                ),
                 "rebalances": st.column_config.NumberColumn(width=90),
                 "over time": st.column_config.BarChartColumn("over time", width=105, y_min=0, y_max=max(1, int(most))),
                 "pause p95": st.column_config.NumberColumn(

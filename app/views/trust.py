@@ -79,7 +79,10 @@ def over_time(found: list[Coverage]) -> None:
     ]
     st.html(bars.coverage_html(rows[:MOST_LANES], first, last))
     page.note(
-        "{a} to {b}; hatched is a gap.{more}",
+        "{a} to {b}; hatched is a gap.{untimed}{more}",
+        untimed=" Gaps whose time is not known are in the list alone."
+        if any(c.is_gap and (c.from_at_ms is None or c.to_at_ms is None) for c in found)
+        else "",
         a=words.minute(first, page.zone()),
         b=words.minute(last, page.zone()),
         more=f" {len(rows) - MOST_LANES:,} more are not drawn." if len(rows) > MOST_LANES else "",
@@ -281,10 +284,10 @@ def unread(counts: dict[str, int]) -> None:
     books = reader.decode_counts()
     if books["in"]:
         page.note(
-            "Of {n} records and lines: {e} events, {c} commits, {s} of no interest, {u} not understood.",
+            "Of {n} records and lines: {e}, {c}, {s} of no interest, {u} not understood.",
             n=f"{books['in']:,}",
-            e=f"{books['event']:,}",
-            c=f"{books['commit']:,}",
+            e=words.count(books["event"], "event"),
+            c=words.count(books["commit"], "commit"),
             s=f"{books['skipped']:,}",
             u=f"{books['undecoded']:,}",
         )

@@ -512,7 +512,7 @@ def test_trust_says_what_was_not_seen(opened: Open, full_warehouse: Path) -> Non
     assert "Offsets 0 to 199 were compacted away before they were read." in text
     assert "+1:00 h" in text
     assert "inferred" in text
-    assert "Of 3 records and lines: 1 events, 1 commits, 0 of no interest, 1 not understood." in text
+    assert "Of 3 records and lines: 1 event, 1 commit, 0 of no interest, 1 not understood." in text
     assert "1 of 2 checks hold." in text
 
 
