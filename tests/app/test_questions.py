@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.app.pictures import pages
 from tests.app.serving import ROOT, app_on, settled
 from tests.app.test_browser import shows
 
@@ -132,16 +133,11 @@ def axe() -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_has_a_serious_fault_of_access(chromium: Any, address: str, axe: str, scheme: str) -> None:
+def test_no_page_has_a_serious_fault_of_access(chromium: Any, demo: Path, address: str, axe: str, scheme: str) -> None:
     context = chromium.new_context(viewport={"width": 1440, "height": 900}, color_scheme=scheme, bypass_csp=True)
     page = context.new_page()
     faults = []
-    page.goto(address)
-    settled(page)
-    page.wait_for_selector(".ra-line-open")
-    page.locator(".ra-line-open").first.click()
-    incident = page.get_by_role("link", name="Open the incident").first.get_attribute("href")
-    for path in ("", incident, "group?cluster=orders&group=orders-app"):
+    for name, path in pages("full", demo):
         page.goto(f"{address}/{path}")
         settled(page)
         page.evaluate(axe)
@@ -150,7 +146,7 @@ def test_no_page_has_a_serious_fault_of_access(chromium: Any, address: str, axe:
             "axe.run({include: [['[data-testid=stMainBlockContainer]']]}, {resultTypes: ['violations']})"
         )
         faults += [
-            f"{path or 'home'}: {v['id']}: {v['nodes'][0]['html'][:200]}"
+            f"{name}: {v['id']}: {v['nodes'][0]['html'][:200]}"
             for v in found["violations"]
             if v["impact"] in ("serious", "critical")
         ]
