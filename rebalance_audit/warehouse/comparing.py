@@ -1,6 +1,7 @@
-"""Which stored rows are not among those that arrive, and the other way round: few are compared in Python.
+"""Which stored rows are not among those that arrive, and the other way round, column by column in Arrow.
 
-DuckDB takes 10 ms for two handfuls of rows with sixty nested columns, Python one; of many rows it is the other way.
+Rows are paired by the table's key. DuckDB takes 20 ms for two handfuls of rows with sixty nested columns, since it
+hashes all of them. Nearly all columns are the same, and Arrow says so in some microseconds.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-FEW_BYTES = 256 << 10
-"""Arrow bytes of rows that are compared in Python."""
+FEW_ROWS = 50_000
+"""Up to so many rows on either side are paired in Python."""
 
 
 def agreeing(columns: Sequence[str], since: str | None) -> str:
@@ -30,7 +31,7 @@ def hash_of(schema: pa.Schema) -> str:
 
 
 def is_few(*rows: pa.Table) -> bool:
-    return sum(int(table.nbytes) for table in rows) <= FEW_BYTES
+    return all(table.num_rows <= FEW_ROWS for table in rows)
 
 
 def of_keys(rows: pa.Table, keys: pa.Table, since: str | None) -> npt.NDArray[np.int64]:
@@ -50,15 +51,44 @@ def of_keys(rows: pa.Table, keys: pa.Table, since: str | None) -> npt.NDArray[np
     return np.array(found, np.int64)
 
 
-def differing_rows(stored: pa.Table, arrived: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def differing_rows(
+    stored: pa.Table, arrived: pa.Table, key: Sequence[str]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
     """The places of stored rows that are not among the arrived ones, and of arrived ones that are not stored. The same
-    columns in the same order."""
-    before, after = (list(map(repr, _tuples(rows, rows.schema.names))) for rows in (stored, arrived))
-    return _without(before, set(after)), _without(after, set(before))
+    columns in the same order; `key` names the columns that pair rows. None where a key occurs twice on a side."""
+    before, after = ({of_row: at for at, of_row in enumerate(_tuples(rows, key))} for rows in (stored, arrived))
+    if len(before) != stored.num_rows or len(after) != arrived.num_rows:
+        return None
+    both = [(at, after[of_row]) for of_row, at in before.items() if of_row in after]
+    differs = _differing(*(_taken(rows, [pair[side] for pair in both]) for side, rows in enumerate((stored, arrived))))
+    same = [pair for at, pair in enumerate(both) if at not in differs]
+    gone = np.setdiff1d(np.arange(stored.num_rows), [at for at, _ in same])
+    return gone, np.setdiff1d(np.arange(arrived.num_rows), [at for _, at in same])
 
 
-def _without(rows: Sequence[str], others: set[str]) -> npt.NDArray[np.int64]:
-    return np.array([at for at, row in enumerate(rows) if row not in others], np.int64)
+def _taken(rows: pa.Table, places: Sequence[int]) -> pa.Table:
+    return rows if list(places) == list(range(rows.num_rows)) else rows.take(pa.array(places, pa.int64()))
+
+
+def _differing(before: pa.Table, after: pa.Table) -> set[int]:
+    """The places at which these rows differ, pair by pair."""
+    found: set[int] = set()
+    for name in before.schema.names:
+        _add_differing(before[name], after[name], 0, found)
+    return found
+
+
+def _add_differing(before: pa.ChunkedArray, after: pa.ChunkedArray, first: int, found: set[int]) -> None:
+    """Halves a column until the values that differ stand alone."""
+    if len(before) == 0 or before.equals(after):
+        return
+    if len(before) == 1:
+        if repr(before[0].as_py()) != repr(after[0].as_py()):  # nan is no other value than nan
+            found.add(first)
+        return
+    half = len(before) // 2
+    _add_differing(before.slice(0, half), after.slice(0, half), first, found)
+    _add_differing(before.slice(half), after.slice(half), first + half, found)
 
 
 def _tuples(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:

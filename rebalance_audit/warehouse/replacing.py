@@ -80,7 +80,7 @@ def differing(
             fresh = _chosen(parts, data, found.new)
     else:
         gone, new, new_at = _compared(
-            placed, schema, pa.concat_tables([schema.empty_table(), *parts]), keys, since, columns
+            placed, schema, pa.concat_tables([schema.empty_table(), *parts]), keys, since, columns, own
         )
         changed = pa.concat_tables([gone.select(columns), new.select(columns)])
         changed = changed.group_by(columns).aggregate([]) if columns else changed
@@ -104,13 +104,18 @@ def _compared(
     keys: pa.Table,
     since: str | None,
     columns: Sequence[str],
+    own: Sequence[str],
 ) -> tuple[pa.Table, pa.Table, npt.NDArray[np.int64]]:
-    """Rows that go, rows that come, both with these columns at least, and the places of those that come: in Python
-    where all are few, else by hashes of DuckDB."""
-    if is_few(placed, arrived):
-        stored = placed.take(of_keys(placed, keys, since))
-        gone_at, new_at = differing_rows(stored.select(schema.names), arrived)
-        return stored.take(gone_at), arrived.take(new_at), new_at
+    """Rows that go, rows that come, both with these columns at least, and the places of those that come: by the table's
+    key `own` in Arrow; by hashes of DuckDB where rows are many, or a key occurs twice."""
+    if own and is_few(placed, arrived):
+        at = of_keys(placed, keys, since)
+        own_rows = placed if len(at) == placed.num_rows else placed.take(at)
+        if (found := differing_rows(own_rows.select(schema.names), arrived, own)) is not None:
+            gone_at, new_at = found
+            # Only keys and places are asked of these from here on.
+            gone = own_rows.select([*columns, "filename", "file_row_number"]).take(gone_at)
+            return gone, arrived.select(columns).take(new_at), new_at
     listed = ", ".join(f't."{column}"' for column in columns)
     row = hash_of(schema)
     with cursor() as db:
@@ -311,7 +316,11 @@ def _fill_leaves(
 def _others(gone: Mapping[str, Places], schema: pa.Schema, read: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
     """The rows of these files without those in these places, in their order, one row group at a time."""
     for group, is_named in _with_places(gone, read):
-        yield whole(group.filter(pa.array(~is_named)), schema)
+        named = np.flatnonzero(is_named).tolist()
+        # Not a filter: it would copy all columns.
+        edges = zip([0, *(at + 1 for at in named)], [*named, group.num_rows], strict=True)
+        parts = [group.slice(begin, end - begin) for begin, end in edges if begin < end]
+        yield whole(pa.concat_tables(parts) if parts else group.slice(0, 0), schema)
 
 
 def _rows_at(places: Mapping[str, Places], schema: pa.Schema) -> Iterator[pa.Table]:

@@ -37,9 +37,9 @@ def keys(*groups: str) -> pa.Table:
 
 @pytest.fixture(autouse=True, params=["few", "many", "backfill"])
 def compared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few rows are compared in Python, many by DuckDB, and those of many keys by hashes that may lie on disk."""
+    """Few rows are compared by Arrow, many by DuckDB, and those of many keys by hashes that may lie on disk."""
     if request.param == "many":
-        monkeypatch.setattr(comparing, "FEW_BYTES", -1)
+        monkeypatch.setattr(comparing, "FEW_ROWS", -1)
     if request.param == "backfill":
         monkeypatch.setattr(replacing, "_ASKED_AT_MOST", 0)
         monkeypatch.setattr(comparing_on_disk, "_MANY_KEYS", 0)
