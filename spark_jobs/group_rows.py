@@ -104,8 +104,11 @@ class GroupReader:
     """The keys in `groups`, made once in each task that reads."""
 
     def work(self) -> pa.Table:
-        """The reading to do, for `Engine.spread` and `Engine.gather`."""
-        return row_groups(self.files, self.column, set(self.groups[self.column].to_pylist()))
+        """The reading to do, for `Engine.spread` and `Engine.gather`, in the order of the keys. What a task writes is
+        then in that order, too, so that a file and a row group hold neighbours."""
+        work = row_groups(self.files, self.column, set(self.groups[self.column].to_pylist()))
+        first = [held_in(file, self.column)[at].first for _, file, at in zip(*work.to_pydict().values(), strict=True)]
+        return work.take(pa.array(sorted(range(len(first)), key=lambda at: first[at] or ""), pa.int64()))
 
     def batches(self, named: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """The groups' rows in what one row of `work` names."""

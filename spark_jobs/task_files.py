@@ -18,7 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_type
-from rebalance_audit.warehouse.file_sizes import compression_of, most_rows_at_once, soon_replaced
+from rebalance_audit.warehouse.file_sizes import (
+    compression_of,
+    leading_column,
+    most_rows_at_once,
+    soon_replaced,
+)
 from rebalance_audit.warehouse.kept_columns import is_small, put_rows, row_group
 from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
@@ -41,7 +46,9 @@ WRITTEN = pa.schema([("table", pa.string()), ("file", pa.string())])
 ASKED_AT_MOST = 500
 _READ_BYTES = 64 << 20
 _ROW_GROUP_BYTES = 32 << 20
-_SORTED = frozenset({"silver.group_event"})
+_SORTED = frozenset({"silver.group_event", "gold.incident", "gold.mark"})
+"""A row group then holds few groups, or few ids, and is skipped where none of them is wanted. Rows of other tables come
+in the order of the groups."""
 
 
 # ---- reading
@@ -240,9 +247,9 @@ class TaskWriter:
         """The rows that wait."""
         rows = pa.Table.from_batches(self._waiting.pop(part), self._schema(part.table))
         self._bytes[part] = 0
-        if part.table in _SORTED:  # a row group then holds few groups, and is skipped where none of them is wanted
-            rows = rows.sort_by([("cluster_id", "ascending"), ("group_id", "ascending")])
-        return rows
+        if part.table not in _SORTED:
+            return rows
+        return rows.sort_by([(leading_column(part.table), "ascending"), ("cluster_id", "ascending")])
 
     def _schema(self, table: str) -> pa.Schema:
         return self._schemas.get(table) or arrow_schema(table)
