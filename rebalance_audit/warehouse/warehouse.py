@@ -29,10 +29,12 @@ from rebalance_audit.warehouse.arrow_tables import in_types_of
 from rebalance_audit.warehouse.changes import TableChange
 from rebalance_audit.warehouse.delta_tables import Transactions, known_name, paths_and_sizes
 from rebalance_audit.warehouse.evidence_log import Act, add_news, read_head
+from rebalance_audit.warehouse.file_sizes import in_order
 from rebalance_audit.warehouse.kept_columns import put_rows
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.queries import database
 from rebalance_audit.warehouse.replacing import differing
+from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS
 from rebalance_audit.warehouse.storage import Files, TableGoneError, WarehouseError, folder_of, relation
 from rebalance_audit.warehouse.upgrading import fingerprint, lacking, upgrade
 from rebalance_audit.warehouse.upkeep import Upkeep
@@ -294,7 +296,8 @@ class Warehouse(Upkeep):
         """The rows as a Parquet file that belongs to no table yet; for `replace` and `adopt`."""
         file = f"staging/{uuid.uuid4().hex}.parquet"
         self._files.make_folder_of(file)
-        put_rows(name, f"{self.location}/{file}", in_types_of(data, self.schema(name)))
+        rows = in_types_of(data, self.schema(name))
+        put_rows(name, f"{self.location}/{file}", in_order(name, rows) if rows.num_rows > ROW_GROUP_ROWS else rows)
         try:
             yield f"{self.location}/{file}"
         finally:
