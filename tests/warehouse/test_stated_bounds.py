@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rebalance_audit.warehouse import row_groups
+from rebalance_audit.warehouse import delta_tables, row_groups
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.row_groups import files_with_values, greatest, least, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -30,6 +30,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     written.append(TABLE, rows("a", "c", at_ms=10))
     written.append(TABLE, rows("b", None, at_ms=30))
     written.append(TABLE, rows(None))
+
+    monkeypatch.setattr(delta_tables, "_STATED_FROM", 1)
 
     def refuse(file: str) -> None:
         raise AssertionError(f"{file} was opened")
