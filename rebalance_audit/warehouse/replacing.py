@@ -125,11 +125,11 @@ def _compared(
             f"SELECT {listed}, filename, file_row_number, {row} h FROM placed t "
             f"WHERE EXISTS (SELECT 1 FROM k WHERE {agreeing(keys.schema.names, since)})"
         ).to_arrow_table()
-        db.register("data", arrived.append_column("place", pa.array(np.arange(arrived.num_rows))))
-        hashed = db.execute(f"SELECT {listed}, place, {row} h FROM data t").to_arrow_table()
+        db.register("data", arrived.append_column("file_row_number", pa.array(np.arange(arrived.num_rows))))
+        hashed = db.execute(f"SELECT {listed}, file_row_number, {row} h FROM data t").to_arrow_table()
     gone = stored.filter(pc.invert(pc.is_in(stored["h"], hashed["h"].combine_chunks())))
     new = hashed.filter(pc.invert(pc.is_in(hashed["h"], stored["h"].combine_chunks())))
-    return gone, new, np.sort(new["place"].to_numpy())
+    return gone, new, np.sort(new["file_row_number"].to_numpy())
 
 
 def _by_file(rows: pa.Table) -> dict[str, list[int]]:

@@ -191,3 +191,16 @@ def test_only_row_groups_that_may_hold_a_value_are_named(tmp_path: Path) -> None
     assert found("d", "g") == [(1, 2), (2, 4)]
     assert found("c", with_null=True) == [(2, 4)]
     assert [group.number for group in row_groups_of([path])] == [0, 1, 2]
+
+
+def test_a_column_of_the_table_may_be_named_place(tmp_path: Path) -> None:
+    table = "silver.rebalance"
+
+    def rebalances(*places: int) -> pa.Table:
+        rows = [{"cluster_id": "c", "group_id": "a", "rebalance_id": f"c/a/{at}", "place": at} for at in places]
+        return rows_to_table(table, rows)
+
+    opened = Warehouse.open(tmp_path, create=True)
+    opened.append(table, rebalances(1, 2))
+    opened.replace(table, rebalances(2, 3), keys("a"))
+    assert sorted(opened.read(table, ["place"])["place"].to_pylist()) == [2, 3]
