@@ -38,6 +38,10 @@ EXPECTED: dict[str, dict[str, dict[str, str]]] = {
     "admin_removal": {"removed-app": {}},
     # One of three share consumers leaves, another is killed.
     "share_group_of_many": {"shared-by-many-app": {"RB007": "warning"}},
+    # Of four share consumers one closes, and one is killed.
+    "share_members_go": {"share-app": {"RB007": "warning"}},
+    # Of three members one is frozen for longer than its session, later two are killed.
+    "kip848_mishaps": {group: {"RB007": "warning"} for group in ("j-java", "r-librdkafka", "f-franz-go")},
     # A Streams instance is closed, which on the classic protocol looks like a death and is none.
     "streams_standby": {"copy-app": {"RB007": "info"}},
     # The same, after a second instance has come.

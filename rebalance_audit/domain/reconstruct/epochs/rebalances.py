@@ -167,8 +167,11 @@ class _Fold:
         }
         gone = {m: member for m, member in self._held_before().items() if m not in self._live}
         for epoch in reversed(self.epochs):
-            if not epoch.is_reached and not epoch.is_emptied:
-                epoch.members = {m: member for m, member in epoch.members.items() if m not in joined} | gone
+            is_waiting = not epoch.is_reached and not epoch.is_emptied
+            if is_waiting:
+                epoch.members = {m: member for m, member in epoch.members.items() if m not in joined}
+            if is_waiting or _ended_without_somebody(epoch):
+                epoch.members |= gone
             if not epoch.rewrite_seq:
                 return
 
@@ -330,3 +333,8 @@ class _Fold:
             )
             if epoch.is_reached:
                 epoch.finished = record
+
+
+def _ended_without_somebody(epoch: Epoch) -> bool:
+    """Whether it was reached only as the last member that had not reached it was taken away."""
+    return epoch.finished is not None and epoch.finished.record.value is None

@@ -470,3 +470,20 @@ def test_a_member_that_goes_is_there_in_the_epoch_before_though_that_was_never_r
     assert {m.member_id: m.change for m in fourth.members} == {"k1": "left", "k2": "stayed", "k3": "stayed"}
     assert {m.member_id: m.change for m in fifth.members} == {"k2": "left", "k3": "stayed"}
     assert fourth.member_count == 2
+
+
+def test_an_epoch_that_ends_as_a_dead_member_is_taken_away_had_it_as_a_member() -> None:
+    """As seen on 4.3.0: a share group's member is killed, another leaves, and then the session of the first ends."""
+    story = ConsumerGroupStory()
+    for number, member in enumerate(("k1", "k2", "k3"), 1):
+        story.member(member, at_ms=number * 1_000).epoch(number, at_ms=number * 1_000)
+        story.target(number, at_ms=number * 1_000).holds(member, [number - 1], at_ms=number * 1_000 + 100, epoch=number)
+    for member, held in (("k1", [0]), ("k2", [1])):
+        story.holds(member, held, at_ms=3_200, epoch=3)
+    story.gone("k1", at_ms=9_000).epoch(4, at_ms=9_000).target(4, at_ms=9_000)
+    story.holds("k3", [0, 2], at_ms=10_000, epoch=4)
+    story.gone("k2", at_ms=20_000).epoch(5, at_ms=20_000).target(5, at_ms=20_000)
+    story.holds("k3", [0, 1, 2], at_ms=22_000, epoch=5)
+    *_, fourth, fifth = story.reconstructed().rebalances
+    assert {m.member_id: m.change for m in fourth.members} == {"k1": "left", "k2": "stayed", "k3": "stayed"}
+    assert {m.member_id: m.change for m in fifth.members} == {"k2": "left", "k3": "stayed"}
