@@ -244,7 +244,7 @@ def _stood_still(on: int, m: Movement, at: int, waiting: Sequence[ConnectTask], 
     for t in waiting:
         if t.from_ms < resume:
             end = resume if t.to_ms is None else min(t.to_ms, resume)
-            bar(on, max(t.from_ms, stop), end, 0.7, Style.WAITING, f"waiting by design; down for {said} in all")
+            bar(on, max(t.from_ms, stop), end, 0.7, Style.WAITING, f"waiting by design; in all down for {said}")
 
 
 def _window_lane(rebalances: Sequence[Rebalance], lane: NewLane, bar: Draw) -> None:
