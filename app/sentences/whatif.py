@@ -11,18 +11,21 @@ from rebalance_audit.domain.replay.whatif import Fit, Option
 
 def saving(change: Change, unit: str) -> Html:
     """What a change of settings would have saved; of one that saves something."""
-    saved, lower, upper = (
+    saved, lower, upper, left = (
         f"{seconds or 0.0:,.1f}"
-        for seconds in (change.saved_seconds, change.saved_lower_seconds, change.saved_upper_seconds)
-    )
+        for seconds in (
+            change.saved_seconds, change.saved_lower_seconds, change.saved_upper_seconds, change.cost_seconds,
+        )
+    )  # fmt: skip
     return fill(
-        "{settings} would have saved {saved} of {total} {unit}-seconds of standing still (likely {lower} to {upper}).",
+        "{settings} would have saved {saved} {unit}-seconds (likely {lower} to {upper}) of standing still, and left "
+        "{left} {unit}-seconds.",
         settings=words.join([words.code(s, 120) for s in change.settings], " and "),
         saved=saved,
-        total=f"{(change.saved_seconds or 0.0) + (change.cost_seconds or 0.0):,.1f}",
         unit=unit,
         lower=lower,
         upper=upper,
+        left=left,
     )
 
 

@@ -304,6 +304,7 @@ def test_group_and_its_rebalances(cluster: str, walk: Walk, gold: dict[str, list
         page = walk("group", cluster=cluster, group=g["group_id"])
         known = Known(g, rows, *parts.values(), incidents, of(gold, "mark", cluster_id=cluster))
         known.between(min(r["started_at_ms"] or at_ms(r) for r in rows), *seen(gold, cluster), *map(at_ms, rows))
+        known.add([w["why"].partition("; ")[2] for w in parts["whatif"]])
         costs_of(rows, known)
         headline_of(rows, known)
         known.counts |= {n for _, *pair in steps_of(rows, known) for n in pair}
@@ -413,6 +414,7 @@ def test_incidents(walk: Walk, gold: dict[str, list[Row]]) -> None:
         known = Known(
             i, rows, *(in_cluster[t] for t in ("movement", "rebalance_member", "connect_task", "finding", "mark"))
         )
+        known.add([w["why"].partition("; ")[2] for w in in_cluster["whatif"]])
         known.add([in_cluster["whatif"], in_cluster["reassignment"]]).between(i["first_at_ms"], i["last_at_ms"])
         costs_of(own, known)
         for g in i["group_ids"]:
