@@ -192,8 +192,10 @@ def held_in(file: str, column: str | None) -> tuple[ColumnOfGroup, ...]:
     return tuple(_of_statistics(group.num_rows, group.column(at).statistics) for group in groups)
 
 
+@functools.lru_cache(maxsize=1 << 17)
 def _stated(file: str, column: str) -> ColumnOfGroup | None:
-    """What the Delta log says of a column of all of a file; None if that is not known."""
+    """What the Delta log says of a column of all of a file; None if that is not known. Kept: a cycle asks the same
+    files dozens of times."""
     known = stated(file, column)
     if known is None:
         return None
