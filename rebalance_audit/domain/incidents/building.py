@@ -88,7 +88,7 @@ def incident_id(cluster_id: str, subject: str, first: str) -> str:
 
 def _is_worth_showing(trouble: Trouble) -> bool:
     is_fault = trouble.kind in ("storm", "reassignment", "connect_worker", "member_fault")
-    is_grave = any(SEVERITIES.index(f.severity) >= _WARNING for f in trouble.findings)
+    is_grave = any(map(_is_grave, trouble.findings))
     return is_fault or is_grave or any(has_cost(s.rebalance) for _, s in trouble.steps)
 
 
@@ -127,12 +127,23 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
         cost_upper_seconds=cost.upper,
         cost_likely_lower_seconds=cost.likely_lower,
         cost_likely_upper_seconds=cost.likely_upper,
-        title=words.title(trouble, people),
+        title=_title(trouble, people, findings, expected=expected),
         story=words.story(trouble, people, cost, stands, last_ms, expected=expected),
         advice=_advice(trouble, findings, expected=expected),
         chain=chain,
         evidence=capped([*cause_refs, *(ref for link in chain for ref in link.evidence[:2])]),
     )
+
+
+def _title(trouble: Trouble, people: Sequence[Identity], findings: Sequence[Finding], *, expected: bool) -> str:
+    """What is wrong: of a change on purpose its gravest symptom, since the change itself is no fault."""
+    if trouble.kind in EXPECTED_KINDS and not expected and findings and _is_grave(findings[0]):
+        return findings[0].title
+    return words.title(trouble, people)
+
+
+def _is_grave(finding: Finding) -> bool:
+    return SEVERITIES.index(finding.severity) >= _WARNING
 
 
 def _id_of(rows: ClusterRows, trouble: Trouble) -> str:
@@ -222,7 +233,7 @@ def _last_of_moves(rows: ClusterRows, trouble: Trouble) -> int:
 
 
 def _is_expected(trouble: Trouble) -> bool:
-    if any(f.rule_id in SYMPTOMS and SEVERITIES.index(f.severity) >= _WARNING for f in trouble.findings):
+    if any(f.rule_id in SYMPTOMS and _is_grave(f) for f in trouble.findings):
         return False
     if trouble.kind == "reassignment":
         return words.worst_of(trouble.reassignments) is None
