@@ -8,7 +8,7 @@ from types import FrameType
 
 _ASKING = ("importlib", "pyarrow", "duckdb")
 _OURS = ("rebalance_audit", "spark_jobs", "ingest")
-_WITH_PANDAS = ("spark_jobs.quality", "spark_jobs.worker_daemon", "rebalance_audit.doctor")
+_WITH_PANDAS = ("spark_jobs.quality", "spark_jobs.worker_daemon", "rebalance_audit.doctor.runtime")
 """Our own modules that import pandas or look for it: they find it, as other libraries do."""
 
 

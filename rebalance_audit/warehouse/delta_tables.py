@@ -21,12 +21,11 @@ from deltalake.transaction import AddAction, RemoveAction
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of, whole
 from rebalance_audit.warehouse.evidence_log import COMMIT_ID, actions_in
-from rebalance_audit.warehouse.file_sizes import in_order, leading_column, most_rows, soon_replaced
+from rebalance_audit.warehouse.file_sizes import in_order, most_rows, soon_replaced
 from rebalance_audit.warehouse.kept_columns import linked, put_rows, row_group
 from rebalance_audit.warehouse.lease import Lease
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import SOON_REPLACED, footer
-from rebalance_audit.warehouse.stated_bounds import note_stated, stats_of
 from rebalance_audit.warehouse.storage import WarehouseError, files_at, folder_of, located, relation
 from rebalance_audit.warehouse.upgrading import extended
 
@@ -34,8 +33,6 @@ Transactions = tuple[str, int] | Mapping[str, int] | None
 """What a commit consumes: (application id, version) or several of them. A commit whose ids are all there is skipped."""
 _APPEND_TRIES = 50
 """Chosen: more processes than add to one table within a second."""
-_STATED_FROM = 16
-"""Of fewer files the footers are read in the time that it takes to ask the log for their bounds."""
 _FEW_FILES, _FEW_ROWS = 32, 5_000
 """Read by Arrow, in a fraction of the millisecond that a question takes."""
 
@@ -56,8 +53,6 @@ class DeltaTables:
         """Likewise, tables nobody has written to yet."""
         self._transactions: dict[tuple[str, int, str], int | None] = {}
         """By table, version and application. A run asks for them dozens of times, at 1 to 2 ms each."""
-        self._stated: set[str] = set()
-        """Tables of which the bounds of files are noted as the log states them."""
         self._small_files: dict[str, int] = {}
         """The most small files that each table may have by now, for tables that were looked at before."""
 
@@ -88,10 +83,6 @@ class DeltaTables:
                 "delta.enableDeletionVectors off."
             )
         found = [str(uri) for uri in table.file_uris()]
-        if name not in self._stated and len(found) >= _STATED_FROM:
-            listed = pa.table(table.get_add_actions(flatten=True))
-            note_stated([self._file_uri(name, path) for path in listed["path"].to_pylist()], listed)
-        self._stated.add(name)  # what comes later is young, and its footers are read anyway
         self._file_lists[name, int(table.version())] = found
         return found
 
@@ -321,10 +312,10 @@ class DeltaTables:
 
     def _add_action(self, name: str, file: str, *, is_change: bool = True) -> AddAction:
         path = self._files.path(f"{folder_of(name)}/{file}")
-        stats = stats_of(footer(self._file_uri(name, file)), leading_column(name))
+        rows = footer(self._file_uri(name, file)).num_rows
         info = self._files.fs.get_file_info(path)
         now_ms = int(time.time() * 1000)
-        return AddAction(file, info.size, {}, now_ms, is_change, json.dumps(stats))
+        return AddAction(file, info.size, {}, now_ms, is_change, json.dumps({"numRecords": rows}))
 
     def _taken_in(self, name: str, file: str) -> AddAction:
         inside = os.path.basename(file)

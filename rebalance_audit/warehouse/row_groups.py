@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from rebalance_audit.warehouse.stated_bounds import stated
 from rebalance_audit.warehouse.storage import located
 
 ROW_GROUP_ROWS = 1_000
@@ -130,9 +129,6 @@ def row_groups_of(
     """All row groups, or those in which `column` may be one of the values, or null if asked."""
     wanted = sorted(values)
     for file in files:
-        if column is not None and (of_file := _stated(file, column)) is not None:
-            if not _may_hold(of_file, wanted, with_null=with_null):
-                continue
         first_row = 0
         for number, held in enumerate(held_in(file, column)):
             if column is None or _may_hold(held, wanted, with_null=with_null):
@@ -147,11 +143,7 @@ def row_count_of(groups: Iterable[RowGroup]) -> int:
 
 def files_with_values(files: Sequence[str], column: str) -> list[str]:
     """Those of the files in which the column may have a value other than null."""
-
-    def held(file: str) -> Sequence[ColumnOfGroup]:
-        return held_in(file, column) if (of_file := _stated(file, column)) is None else (of_file,)
-
-    return [file for file in files if any(one.may_be_any or one.first is not None for one in held(file))]
+    return [file for file in files if any(held.may_be_any or held.first is not None for held in held_in(file, column))]
 
 
 class ColumnOfGroup(NamedTuple):
@@ -192,16 +184,6 @@ def held_in(file: str, column: str | None) -> tuple[ColumnOfGroup, ...]:
     return tuple(_of_statistics(group.num_rows, group.column(at).statistics) for group in groups)
 
 
-@functools.lru_cache(maxsize=1 << 17)
-def _stated(file: str, column: str) -> ColumnOfGroup | None:
-    """What the Delta log says of a column of all of a file; None if that is not known. Kept: a cycle asks the same
-    files dozens of times."""
-    known = stated(file, column)
-    if known is None:
-        return None
-    return ColumnOfGroup(known.row_count, known.first, known.last, False, known.null_count > 0)
-
-
 def _of_statistics(row_count: int, statistics: pq.Statistics | None) -> ColumnOfGroup:
     if statistics is None:
         return ColumnOfGroup(row_count)
@@ -234,13 +216,8 @@ def least(file: str, columns: tuple[str, ...]) -> int | None:
 
 
 def _bounds(file: str, columns: tuple[str, ...]) -> list[tuple[int, int]] | None:
-    """The least and the greatest number of each of these columns in the file or in each row group that has one; None if
-    one is not known."""
-    listed = [_stated(file, column) for column in columns]
-    if all(of_file is not None for of_file in listed):
-        return [
-            (of_file.first, of_file.last) for of_file in listed if of_file is not None and of_file.first is not None
-        ]
+    """The least and the greatest number of each of these columns in each row group that has one; None if one is not
+    known."""
     metadata = footer(file)
     found: list[tuple[int, int]] = []
     for column in columns:

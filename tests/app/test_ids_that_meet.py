@@ -58,6 +58,7 @@ def asked(reader: Questions) -> list[tuple[str, dict[str, Any]]]:
         "cluster_id": [CLUSTER],
         "span": [span],
         "group_id": sorted({r["group_id"] for r in rebalances})[:2],
+        "group_ids": [sorted({r["group_id"] for r in rebalances})],
         "rebalance_id": [r["rebalance_id"] for r in rebalances][:2],
         "finding_ids": [[f["finding_id"] for f in found]],
         "finding_id": [f["finding_id"] for f in found][:2],
