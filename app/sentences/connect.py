@@ -108,7 +108,7 @@ def cost_beside_eager(rounds: Sequence[Rebalance]) -> Html:
     cost, eager = costs(rounds)
     if not cost.estimate:
         return Html("")
-    if not eager:
+    if not eager or eager <= cost.estimate:  # a bound below what it did cost says nothing
         return fill("It cost {c}.", c=likely_cost(cost))
     return fill(
         "It cost {c}; had everything stopped, as under the eager protocol, it would have cost at least {e}.",

@@ -81,7 +81,8 @@ def numbers(r: Rebalance, unit: str) -> None:
     }
     if r.connect_delay_ms:
         pairs["scheduled delay"] = f"{words.duration(r.connect_delay_ms)} announced: waiting by design"
-    if r.eager_seconds_lower:  # 0 where an earlier round of the same change bears the price
+    # 0 where an earlier round of the same change bears the price. A bound below what it did cost says nothing.
+    if r.eager_seconds_lower and r.eager_seconds_lower > (r.resource_seconds_estimate or 0):
         pairs["had everything stopped"] = (
             f"at least {words.seconds(r.eager_seconds_lower, unit)}, as under the eager protocol"
         )

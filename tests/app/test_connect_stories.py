@@ -84,6 +84,11 @@ def test_the_cost_of_a_change_is_that_of_all_its_rounds_beside_at_least_the_eage
     )
 
 
+def test_a_bound_below_what_a_change_did_cost_is_left_out() -> None:
+    rounds = [a_round(2, "member_session_expired", 91.6, 32.4)]
+    assert plain(sentences.cost_beside_eager(rounds)) == "It cost 91.6 task-seconds."
+
+
 def test_tables_without_the_newer_columns_claim_nothing() -> None:
     cost, eager = sentences.costs([a_round(1, "connect_config_changed", None, None)])
     assert (cost.estimate, eager) == (None, None)
