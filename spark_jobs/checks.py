@@ -51,7 +51,7 @@ def law_column(at: int) -> str:
 
 
 def verdict_of(
-    table: str, check: Check, batch_id: str, checked_count: int | None, failed: int | None, examples: Sequence[str]
+    table: str, check: Check, batch_id: str, checked_count: int, failed: int, examples: Sequence[str]
 ) -> Verdict:
     return {
         "batch_id": batch_id,

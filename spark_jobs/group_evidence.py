@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import duckdb
 import pyarrow as pa
 
-from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, instants_of, subject_of
+from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, instants_of, paired, subject_of
 from rebalance_audit.domain.gather.groups import clocks_of, event_of_row
 from rebalance_audit.domain.model import GroupRecord, LogEvent, node_of_log
 from rebalance_audit.warehouse.queries import cursor
@@ -263,20 +263,15 @@ def _pairs(voting: _Voting) -> list[NodePairs]:
     for cluster_id, node in [*voting.nodes, *((c, node) for c, named in voting.zones.items() for node in named)]:
         by_cluster[cluster_id].add(node)
     voters: dict[str, dict[str, _Voter]] = defaultdict(dict)
-    instants: dict[str, dict[Hashable, list[int]]] = defaultdict(lambda: defaultdict(list))
+    answers: dict[str, list[tuple[Hashable, int]]] = defaultdict(list)
     for (cluster_id, *_), of_place in voting.voters.items():
         voters[cluster_id] |= {voter.ref: voter for voter in of_place}
     for (cluster_id, *_), of_number in voting.answers.items():
-        for subject, at_ms in of_number:
-            instants[cluster_id][subject].append(at_ms)
+        answers[cluster_id] += of_number
     found = []
     for cluster_id, names in sorted(by_cluster.items()):
         parsed = sorted(voters[cluster_id].values(), key=lambda voter: (voter.local_at_ms, voter.ref))
-        pairs: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        for voter in parsed:
-            if voter.subject is not None:
-                known = instants[cluster_id].get(voter.subject, ())
-                pairs[voter.node] += ((voter.local_at_ms, at_ms) for at_ms in known)
+        pairs = paired(((voter.node, voter.local_at_ms, voter.subject) for voter in parsed), answers[cluster_id])
         refs = {voter.node: voter.ref for voter in reversed(parsed)}
         for node in sorted(names):
             zone = voting.zones.get(cluster_id, {}).get(node)

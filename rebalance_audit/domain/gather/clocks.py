@@ -230,14 +230,23 @@ def pairs_by_node(events: Iterable[LogEvent], records: Iterable[GroupRecord]) ->
     A number that was written more than once gives a pair with each: the wrong ones are outliers. Lines that could be
     forged have no say.
     """
+    return paired(
+        ((event.node, event.local_at_ms, subject_of(event)) for event in events),
+        (said for record in records for said in instants_of(record)),
+    )
+
+
+def paired(
+    lines: Iterable[tuple[str, int, Hashable | None]], answers: Iterable[tuple[Hashable, int]]
+) -> dict[str, list[tuple[int, int]]]:
+    """The same of lines as (node, local time, `subject_of` it), and of what `instants_of` gives of all records."""
     instants: dict[Hashable, list[int]] = defaultdict(list)
-    for record in records:
-        for subject, at_ms in instants_of(record):
-            instants[subject].append(at_ms)
+    for subject, at_ms in answers:
+        instants[subject].append(at_ms)
     pairs: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for event in events:
-        if (said := subject_of(event)) is not None:
-            pairs[event.node] += ((event.local_at_ms, at_ms) for at_ms in instants.get(said, ()))
+    for node, local_at_ms, said in lines:
+        if said is not None:
+            pairs[node] += ((local_at_ms, at_ms) for at_ms in instants.get(said, ()))
     return {node: of_node for node, of_node in pairs.items() if of_node}
 
 
