@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.truth import TruePause
+from tests.truth import TruePause, written_events
 
 _JOINED = re.compile(
     r"\[(?P<at>[-0-9]+ [:0-9]+,\d{3})\] INFO \[Worker [^]]*\] Joined group at generation (?P<number>\d+) .*"
@@ -60,8 +60,7 @@ class TrueWait:
 
 
 def journal(capture: Path) -> list[dict[str, Any]]:
-    lines = (capture / "truth" / "clients.jsonl").read_text().splitlines()
-    return sorted((json.loads(line) for line in lines), key=lambda e: e["at_ms"])
+    return sorted(written_events(capture), key=lambda e: e["at_ms"])
 
 
 def worker_urls(capture: Path) -> dict[str, str]:

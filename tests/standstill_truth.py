@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from rebalance_audit.domain.replay.standstill import Ledger, Standstill, Why
-from tests.truth import scenario
+from tests.truth import scenario, written_events
 
 DEFAULT_POLL_INTERVAL_MS = 300_000
 Event = dict[str, Any]
@@ -53,7 +52,7 @@ def true_standstill(capture: Path, group_id: str, *, counts_outages: bool = Fals
 
 def true_connect_standstill(capture: Path) -> Standstill:
     """Of a Connect cluster whose connectors and tasks write down their starts and stops; it is alone in its capture."""
-    events = [json.loads(line) for line in (capture / "truth" / "clients.jsonl").read_text().splitlines()]
+    events = written_events(capture)
     ledger = Ledger({r for e in events for r in _resources(e)})
     running: set[str] = set()
     for event in sorted(events, key=lambda e: e["at_ms"]):
@@ -80,8 +79,7 @@ def _resources(event: Event) -> list[tuple[str, str]]:
 def _events(capture: Path, group_id: str) -> Iterator[Event]:
     """Under the clients' names: client ids may be the same in two groups of one capture."""
     of_group = {c["client"]: c for c in scenario(capture)["clients"] if c["group"] == group_id}
-    for line in (capture / "truth" / "clients.jsonl").read_text().splitlines():
-        event: Event = json.loads(line)
+    for event in written_events(capture):
         client = of_group.get(event["client"])
         if client is None or event.get("group", group_id) != group_id:
             continue

@@ -5,6 +5,7 @@ Times are the clients' own clock, which in the lab is the brokers' clock, too.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,11 +36,17 @@ class TruePause:
         return self.resumed_at_ms - self.stopped_at_ms
 
 
+def written_events(capture: Path) -> list[dict[str, Any]]:
+    """What `truth/clients.jsonl` holds, packed or not: line by line, under the names the lab gave."""
+    plain = capture / "truth" / "clients.jsonl"
+    text = plain.read_text() if plain.exists() else gzip.decompress(Path(f"{plain}.gz").read_bytes()).decode()
+    return [json.loads(line) for line in text.splitlines()]
+
+
 def client_events(capture: Path) -> list[dict[str, Any]]:
     """In time order; `client` is the client id, which a scenario may choose to differ from the client's name."""
     id_of = {c["client"]: _client_id(c) for c in scenario(capture)["clients"]}
-    lines = (capture / "truth" / "clients.jsonl").read_text().splitlines()
-    events = [json.loads(line) for line in lines]
+    events = written_events(capture)
     # A group that was deleted starts again: what it hands out then had no owner before.
     events += [
         {"at_ms": action["at_ms"], "client": "administrator", "event": "group_deleted", "group": action["subject"]}

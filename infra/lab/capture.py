@@ -37,7 +37,7 @@ def write_capture(cluster: Cluster, output: Path, *, scenario: dict[str, Any], c
     """Write `data`, `logs`, `meta.json`, `truth` and `origin.json` to `output`, replacing an earlier capture there.
 
     The cluster may run meanwhile, as it does when an operator copies files; the caller sees to a quiet moment.
-    Empty files and indexes are left out; everything but the JSON files is gzip-compressed without a time stamp.
+    Empty files and indexes are left out; everything but JSON is gzip-compressed without a time stamp.
     """
     partial = output.with_name(output.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -54,7 +54,8 @@ def write_capture(cluster: Cluster, output: Path, *, scenario: dict[str, Any], c
         target = partial / "truth/client-logs" / log.parent.name / log.name
         _keep(without_machine_names(log.read_bytes(), names), target)
     events = read_events(cluster.folder / "truth")
-    _write_text(partial / "truth/clients.jsonl", "".join(json.dumps(event) + "\n" for event in events))
+    lines = "".join(json.dumps(event) + "\n" for event in events)
+    _pack(lines.encode(), partial / "truth/clients.jsonl")
     _write_json(partial / "truth/scenario.json", scenario)
     _write_json(
         partial / "meta.json",
@@ -108,8 +109,11 @@ def without_machine_names(text: bytes, names: Mapping[str, str]) -> bytes:
 
 
 def _keep(content: bytes, target: Path) -> None:
-    if not content:
-        return
+    if content:
+        _pack(content, target)
+
+
+def _pack(content: bytes, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with (
         target.with_name(target.name + ".gz").open("wb") as file,

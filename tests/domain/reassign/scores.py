@@ -8,7 +8,6 @@ Evidence: `metadata log` = with all logs; `all logs` = those of controllers and 
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 from collections import Counter, defaultdict
@@ -22,6 +21,7 @@ from ingest.evidence import read_evidence
 from rebalance_audit.domain.reassign import Reassignment, ReassignmentHistory
 from rebalance_audit.domain.reassign.history import reassignment_history
 from rebalance_audit.domain.reassign.lines import LogLines
+from tests.truth import written_events
 
 Event = dict[str, Any]
 State = tuple[tuple[int, ...], int | None, frozenset[int]]
@@ -93,8 +93,7 @@ def history_of(capture: Path, evidence: str = RECORDS) -> ReassignmentHistory:
 def truth_of(capture: Path) -> dict[str, list[Event]]:
     """Events by kind, in order."""
     events: dict[str, list[Event]] = defaultdict(list)
-    for line in (capture / "truth/clients.jsonl").read_text().splitlines():
-        event = json.loads(line)
+    for event in written_events(capture):
         events[event["event"]].append(event)
     return events
 

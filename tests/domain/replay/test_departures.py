@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,6 +16,7 @@ from rebalance_audit.domain.replay.departures import with_poll_timeouts
 from rebalance_audit.domain.replay.situation import situation_of
 from rebalance_audit.domain.replay.whatif import fit_of
 from tests.captures import gathered
+from tests.truth import written_events
 
 PAIRS = Path(__file__).parents[2] / "pairs"
 HEARTBEAT_MS = 3_000
@@ -36,8 +36,7 @@ def test_whoever_did_not_commit_as_it_left_was_busy(capture: str, group_id: str)
     assert "unknown" in {row.trigger for row in rows}
     case = situation_of(rows, (rows[-1].ended_at_ms or 0) + 1_000)
     found = [(life.slot, stall.since.at_ms, stall.until_ms) for life in case.script.lives for stall in life.stalls]
-    lines = (PAIRS / capture / "truth" / "clients.jsonl").read_text().splitlines()
-    truth = [e for e in map(json.loads, lines) if e["client"].startswith(f"{group_id}.")]
+    truth = [e for e in written_events(PAIRS / capture) if e["client"].startswith(f"{group_id}.")]
     starts = {e["client"][-2:]: e["at_ms"] for e in truth if e["event"] == "stall_start"}
     ends = {e["client"][-2:]: e["at_ms"] for e in truth if e["event"] == "stall_end"}
     assert found == [(n, pytest.approx(starts[n], abs=700), pytest.approx(ends[n], abs=100)) for n in ("d2", "d3")]
