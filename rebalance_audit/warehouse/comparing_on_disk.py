@@ -52,7 +52,8 @@ def compared_on_disk(
     `file_row_number`; as a table or as SQL. `data`: rows that arrive, in tables or files."""
     row, listed = hash_of(schema), "".join(f't."{column}", ' for column in columns)
     arrived_files = [at if isinstance(at, str) else str(number) for number, at in enumerate(data)]
-    with _database(keys, data) as db:
+    rows = max(_row_count(data), _row_count(files) if isinstance(stored, str) else stored.num_rows)
+    with _database(keys.num_rows, rows) as db:
         db.register("k", keys.group_by(keys.schema.names).aggregate([]) if keys.num_columns else keys)
         sources = {"stored": stored, "arrived": _together(schema, data)}
         wanted = f" WHERE EXISTS (SELECT 1 FROM k WHERE {agreeing(keys.schema.names, since)})"
@@ -78,11 +79,12 @@ def compared_on_disk(
     return Compared(gone, new, is_all_new, changed.select(columns))
 
 
-def _database(
-    keys: pa.Table, data: Sequence[str] | Sequence[pa.Table]
-) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-    rows = sum(footer(each).num_rows if isinstance(each, str) else each.num_rows for each in data)
-    if keys.num_rows < _MANY_KEYS and rows < _MANY_ROWS:
+def _row_count(data: Sequence[str] | Sequence[pa.Table]) -> int:
+    return sum(footer(each).num_rows if isinstance(each, str) else each.num_rows for each in data)
+
+
+def _database(keys: int, rows: int) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+    if keys < _MANY_KEYS and rows < _MANY_ROWS:
         shared: AbstractContextManager[duckdb.DuckDBPyConnection] = cursor()
         return shared
     own: AbstractContextManager[duckdb.DuckDBPyConnection] = database(**(bounded() | {"memory_limit": _MEMORY}))

@@ -26,6 +26,7 @@ from rebalance_audit.warehouse.row_groups import (
     Least,
     footer,
     is_soon_replaced,
+    row_groups_of,
 )
 from rebalance_audit.warehouse.storage import relation
 
@@ -34,6 +35,9 @@ _IN_MEMORY_ROWS = 5_000
 linked as it is."""
 _ASKED_AT_MOST = 500
 """For at most this many values of a key's column, only row groups that may hold one are read."""
+_PLACED_BYTES = 48 << 20
+"""Up to so many bytes of stored rows, as Parquet has them unpacked, are in memory. Few keys may have very many rows:
+one group's whole history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,9 @@ def differing(
     writer = _Writer(table, folder, schema)
     places: Mapping[str, Places]
     if placed is None or parts is None:
-        source = relation(files, with_name=True, with_row=True) if placed is None else placed
-        found = compared_on_disk(schema, source, files, data if parts is None else parts, keys, since, columns)
+        asked = files if placed is not None else _files_asked(files, keys)
+        source = relation(asked, with_name=True, with_row=True) if placed is None else placed
+        found = compared_on_disk(schema, source, asked, data if parts is None else parts, keys, since, columns)
         places, changed = found.gone, found.changed
         if found.is_all_new and not isinstance(data, pa.Table):
             fresh = data
@@ -193,17 +198,42 @@ def _placed(
     schema: pa.Schema, files: Sequence[str], keys: pa.Table, since: str | None, read: dict[str, pa.Table]
 ) -> pa.Table | None:
     """Rows that include all rows of these keys, each with its file and its place there, as DuckDB names them; None
-    where the keys are many. The files that were read as a whole are added to `read`."""
+    where the keys or their rows are many. Files that were read as a whole are added to `read`, as far as there is
+    room."""
     few = _few(keys)
     if not few:
         return None
     parts = []
+    placed_bytes = read_bytes = 0.0
     for chosen in chosen_rows(files, schema, few, _least(keys, since, few)):
+        row_bytes = _row_bytes(chosen.file)
+        placed_bytes += chosen.rows.num_rows * row_bytes
+        if placed_bytes > _PLACED_BYTES:
+            read.clear()
+            return None
         names = pa.array([chosen.file] * chosen.rows.num_rows, pa.string())
-        if chosen.of_group.num_rows == footer(chosen.file).num_rows:
+        read_bytes += chosen.of_group.num_rows * row_bytes
+        if chosen.of_group.num_rows == footer(chosen.file).num_rows and read_bytes <= _PLACED_BYTES:
             read[chosen.file] = chosen.of_group
         parts.append(chosen.rows.append_column("filename", names).append_column("file_row_number", chosen.places))
     return pa.concat_tables([_placed_schema(schema).empty_table(), *parts])
+
+
+def _row_bytes(file: str) -> float:
+    """A row's bytes as Parquet has them unpacked, by the file's first rows."""
+    group = footer(file).row_group(0)
+    return float(group.total_byte_size / max(group.num_rows, 1))
+
+
+def _files_asked(files: Sequence[str], keys: pa.Table) -> Sequence[str]:
+    """The files that may hold rows of these keys."""
+    few = _few(keys)
+    if not few:
+        return files
+    column, values = next(iter(few.items()))
+    known = [value for value in values if value is not None]
+    asked = row_groups_of(files, column, known, with_null=len(known) < len(values))
+    return list(dict.fromkeys(group.file for group in asked))
 
 
 def _placed_schema(schema: pa.Schema) -> pa.Schema:

@@ -35,11 +35,15 @@ def keys(*groups: str) -> pa.Table:
     return pa.table({"cluster_id": ["c"] * len(groups), "group_id": list(groups)})
 
 
-@pytest.fixture(autouse=True, params=["few", "many", "backfill"])
+@pytest.fixture(autouse=True, params=["few", "many", "long", "backfill"])
 def compared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few rows are compared by Arrow, many by DuckDB, and those of many keys by hashes that may lie on disk."""
+    """Few rows are compared by Arrow, many by DuckDB, and those of many keys, or of few with a long history, by
+    hashes that may lie on disk."""
     if request.param == "many":
         monkeypatch.setattr(comparing, "FEW_ROWS", -1)
+    if request.param == "long":
+        monkeypatch.setattr(replacing, "_PLACED_BYTES", 0)
+        monkeypatch.setattr(comparing_on_disk, "_MANY_ROWS", 0)
     if request.param == "backfill":
         monkeypatch.setattr(replacing, "_ASKED_AT_MOST", 0)
         monkeypatch.setattr(comparing_on_disk, "_MANY_KEYS", 0)
