@@ -22,6 +22,7 @@ from rebalance_audit.warehouse.row_groups import (
     keep_footer,
     open_writer,
     opened,
+    rename_footer,
     row_groups_of,
 )
 from rebalance_audit.warehouse.storage import located
@@ -113,7 +114,7 @@ def put_rows(table: str, file: str, rows: pa.Table) -> None:
 
 def linked(file: str, name: str) -> None:
     """A file has another name from now on."""
-    keep_footer(name, footer(file))
+    rename_footer(file, name)
     _kept.rename(file, name)
 
 

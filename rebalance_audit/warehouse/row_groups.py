@@ -56,14 +56,16 @@ def open_writer(
 
 
 class _Footers:
-    """The footers of files that were read lately. Not all are kept: the footer of a wide table takes a third of a
-    megabyte."""
+    """The footers of files that were read lately. Not all are kept: in memory a footer takes eleven times its bytes,
+    that of a wide table a third of a megabyte."""
 
-    MOST = 512
+    MOST_BYTES = 8 << 20
+    """Of all together, as they stand in the files."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_file: OrderedDict[str, pq.FileMetaData] = OrderedDict()
+        self._bytes = 0
 
     def of(self, file: str) -> pq.FileMetaData | None:
         with self._lock:
@@ -73,9 +75,17 @@ class _Footers:
 
     def keep(self, file: str, metadata: pq.FileMetaData) -> None:
         with self._lock:
+            known = self._by_file.pop(file, None)
             self._by_file[file] = metadata
-            while len(self._by_file) > self.MOST:
-                self._by_file.popitem(last=False)
+            self._bytes += metadata.serialized_size - (0 if known is None else known.serialized_size)
+            while self._bytes > self.MOST_BYTES:
+                _, gone = self._by_file.popitem(last=False)
+                self._bytes -= gone.serialized_size
+
+    def rename(self, file: str, other: str) -> None:
+        with self._lock:
+            if known := self._by_file.pop(file, None):
+                self._by_file[other] = known
 
 
 _footers = _Footers()
@@ -91,8 +101,13 @@ def footer(file: str) -> pq.FileMetaData:
 
 
 def keep_footer(file: str, metadata: pq.FileMetaData) -> None:
-    """Keeps the footer of a file that was just written or renamed, so that it need not be read."""
+    """Keeps the footer of a file that was just written, so that it need not be read."""
     _footers.keep(file, metadata)
+
+
+def rename_footer(file: str, name: str) -> None:
+    """The file has another name from now on."""
+    _footers.rename(file, name)
 
 
 class _File(pq.ParquetFile):  # type: ignore[misc]

@@ -100,10 +100,10 @@ class Run:
     ) -> None:
         """Checks rows, in memory or staged, and replaces all rows with these keys by them; `since` as in
         `Warehouse.replace`."""
-        self._check(table, rows, batch_id)
+        count = self._checked(table, rows, batch_id)
         is_optional = table in UNLESS_UNCHANGED
         self.warehouse.replace(table, rows, keys, transaction, since=since, only_if_changed=is_optional)
-        self._committed(table, rows)
+        self._committed(table, count)
 
     def add(
         self,
@@ -115,17 +115,18 @@ class Run:
     ) -> None:
         """Checks rows, in memory or staged, and adds them. `point`: the commit's name, if the table's name is not
         enough."""
-        self._check(table, rows, batch_id)
+        count = self._checked(table, rows, batch_id)
         put = self.warehouse.append if isinstance(rows, pa.Table) else self.warehouse.adopt
         put(table, rows, transaction, only_if_changed=table in UNLESS_UNCHANGED)
-        self._committed(table, rows, point)
+        self._committed(table, count, point)
 
-    def _check(self, table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None:
+    def _checked(self, table: str, rows: pa.Table | Sequence[str], batch_id: str) -> int:
+        """How many rows there are. Staged files have other names once they are committed."""
         if len(rows):
             self.gate(table, rows, batch_id)
+        return rows.num_rows if isinstance(rows, pa.Table) else row_count(rows)
 
-    def _committed(self, table: str, rows: pa.Table | Sequence[str], point: str | None = None) -> None:
-        count = rows.num_rows if isinstance(rows, pa.Table) else row_count(rows)
+    def _committed(self, table: str, count: int, point: str | None = None) -> None:
         self.rows_written[table] = self.rows_written.get(table, 0) + count
         self.reached(point or table)
 
