@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import whole
 from rebalance_audit.warehouse.file_sizes import in_order, is_appended, leading_column, most_rows
 from rebalance_audit.warehouse.row_groups import (
@@ -94,16 +96,43 @@ def joined(table: str, files: Sequence[str], schema: pa.Schema, joined_rows: int
     """The rows of all of these files, in the order of the groups, in tables of so many rows at most. Some files' worth
     of rows is in memory at a time."""
     by = leading_column(table)
-    bounds = _cuts(files, by, joined_rows * _AT_ONCE)
     waiting = schema.empty_table()
-    for low, high in zip([None, *bounds], [*bounds, None], strict=True):
-        parts = [part for file in files for part in _between(file, schema, by, low, high)]
+    for some, low, high in _portions(table, files, by, joined_rows):
+        parts = [part for file in some for part in _between(file, schema, by, low, high)]
         waiting = pa.concat_tables([waiting, in_order(table, pa.concat_tables([schema.empty_table(), *parts]))])
         while waiting.num_rows >= joined_rows:
             yield waiting.slice(0, joined_rows)
             waiting = waiting.slice(joined_rows)
     if waiting.num_rows:
         yield waiting
+
+
+def _portions(table: str, files: Sequence[str], by: str, joined_rows: int) -> Iterator[tuple[Sequence[str], Any, Any]]:
+    """Files, and the values of the column from which on and below which rows are taken: all rows, one portion after the
+    other."""
+    if table.startswith("bronze."):  # no row names its group, and every partition's offsets begin anew
+        first = tables.BY_NAME[table].key[0]
+        yield from ((some, None, None) for some in _cut_by_rows(sorted(files, key=partial(_least, first)), joined_rows))
+        return
+    bounds = _cuts(files, by, joined_rows * _AT_ONCE)
+    yield from ((files, low, high) for low, high in zip([None, *bounds], [*bounds, None], strict=True))
+
+
+def _least(column: str, file: str) -> tuple[str, str]:
+    return min((str(held.first) for held in held_in(file, column) if held.first is not None), default=""), file
+
+
+def _cut_by_rows(files: Sequence[str], rows_at_once: int) -> Iterator[list[str]]:
+    some: list[str] = []
+    count = 0
+    for file in files:
+        some.append(file)
+        count += sum(held.row_count for held in held_in(file, None))
+        if count >= rows_at_once:
+            yield some
+            some, count = [], 0
+    if some:
+        yield some
 
 
 def _cuts(files: Sequence[str], by: str, rows_at_once: int) -> list[Any]:
