@@ -23,7 +23,7 @@ from spark_jobs import record_files
 from spark_jobs.commits import joining, shares
 from spark_jobs.commits import partial_marks as commits
 from spark_jobs.commits.kernel import groups_of
-from spark_jobs.engine import ArrowTask, Engine
+from spark_jobs.engine import ArrowTask, Engine, LocalEngine
 from spark_jobs.floors import floors_of
 from spark_jobs.group_rows import GROUP, rows_of_groups
 from spark_jobs.stages.stage import Batch, Run, row_count
@@ -112,7 +112,8 @@ def commit_marks(
     uncertain = _transactional_groups(context, batch, files)
     floor = floors_of(context.warehouse, ("cluster_id", "topic", "partition"), "offset")
     floor = floor.rename_columns(["cluster_id", "offsets_topic", "offsets_partition", "floor"])
-    if concerned is None or row_count(partial) > shares.ROWS:
+    most = shares.ROWS if isinstance(engine, LocalEngine) else shares.ROWS_IN_DRIVER
+    if concerned is None or row_count(partial) > most:
         boundaries = boundaries if concerned is None else boundaries_of_any(context)
         _commit_shares(context, batch, engine, partial, boundaries, uncertain, floor)
         return
