@@ -151,7 +151,7 @@ class FolderFiles:
 
     def __init__(self, location: str) -> None:
         self.fs: pafs.FileSystem = pafs.LocalFileSystem()
-        self.root = os.path.abspath(os.path.expanduser(location))
+        self.root = os.path.realpath(os.path.expanduser(location))
         self.uri = self.root
 
     def path(self, name: str) -> str:

@@ -85,6 +85,15 @@ def test_a_whole_warehouse_has_no_damage(filled: Path) -> None:
     assert damages(Warehouse.open(filled)) == {}
 
 
+def test_a_warehouse_behind_a_link_is_whole(filled: Path, tmp_path: Path) -> None:
+    """Delta names files by where they really are."""
+    link = tmp_path / "link"
+    link.symlink_to(filled)
+    opened = Warehouse.open(link)
+    assert damages(opened) == {}
+    assert all(opened.has_file(uri) for uri in opened.files("gold.rebalance"))
+
+
 def test_a_damaged_publication_is_one_sentence(filled: Path) -> None:
     (filled / "published.json").write_text("{")
     (found,) = doctor.warehouse(str(filled))
