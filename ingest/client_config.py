@@ -56,7 +56,8 @@ def read_command_config(path: str | Path) -> dict[str, str]:
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"The command config {path} cannot be read ({error}); check --command-config.") from error
+        why = getattr(error, "strerror", None) or error
+        raise Misconfigured(f"The command config {path} cannot be read ({why}); check --command-config.") from error
     return from_java(parse_properties(text), place=str(path))
 
 
@@ -231,7 +232,11 @@ def _put_keystore(value: str, properties: Mapping[str, str], config: dict[str, s
 def parse_overrides(pairs: Iterable[str]) -> dict[str, str]:
     """`-X key=value` options. Raises Misconfigured with every one that is none."""
     split = [pair.partition("=") for pair in pairs]
-    if faults := [f"-X {masked_pair(name)} is not key=value." for name, equals, _ in split if not (name and equals)]:
+    if faults := [
+        f"-X {masked_pair(name)} is not key=value; write it as -X client.id=audit."
+        for name, equals, _ in split
+        if not (name and equals)
+    ]:
         raise Misconfigured(*faults)
     return {name: value for name, _, value in split}
 

@@ -113,10 +113,14 @@ def collect(
     elif settings.cluster_id and settings.logs:
         cluster, cluster_id = None, settings.cluster_id
     else:
-        raise Misconfigured("Nothing to collect from: give a broker with -b HOST:PORT, or log files and a cluster id.")
+        raise nothing_to_collect()
     collector = _Collector(settings, landing, cluster_id, report, now_ms, follower)
     with _few_cycle_searches():
         return collector.run(cluster, stop, progress)
+
+
+def nothing_to_collect() -> Misconfigured:
+    return Misconfigured("Nothing to collect from: give a broker with -b HOST:PORT, or --logs DIR and --cluster-id ID.")
 
 
 def another_cluster(address: str, cluster_id: str, stated: str | None) -> Misconfigured:

@@ -19,6 +19,7 @@ from ingest.readings import SourceReading
 from ingest.replicas import Replica, file_bytes, segments_in
 from ingest.segments import read_segment
 from rebalance_audit.domain.connect_topics import internal_topic_kind
+from rebalance_audit.domain.gather.clocks import zone_of
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -196,6 +197,11 @@ def _read_meta(path: Path) -> dict[str, Any]:
     for name in ("cluster_id", "kafka_version", "log_time_zone"):
         if not isinstance(meta.get(name), str | None):
             raise Misconfigured(f"{path}: {name} is not a text.")
+    if (zone := meta.get("log_time_zone")) is not None:
+        try:
+            zone_of(zone)
+        except ValueError as error:
+            raise Misconfigured(f"{path}: log_time_zone: {error}.") from None
     return meta
 
 

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from infra.lab.scenarios.scenario import SCENARIOS, capture
 
@@ -15,10 +16,10 @@ from . import jars
 from .processes import LabError, unwind_once
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, program: str = "python -m infra.lab") -> int:
     """Exit status 0, 1 for a lab that failed with one sentence, 2 for a wrong command line."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    options = _parser().parse_args(arguments)
+    options = _parser(program).parse_args(arguments)
     before = {number: signal.signal(number, unwind_once) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         if options.verb == "list":
@@ -46,9 +47,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="lab", description=__doc__)
-    verbs = parser.add_subparsers(dest="verb", required=True)
+class _Parser(argparse.ArgumentParser):
+    """A wrong command line gets one sentence, as from every other verb."""
+
+    def error(self, message: str) -> NoReturn:
+        name = self.prog.partition(" ")[0].replace("python", "lab")
+        self.exit(2, f"{name}: {message[:1].upper()}{message[1:]}; see `{self.prog} --help`.\n")
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=program,
+        description="Real local clusters, and captures of scenarios run on them.",
+        epilog=f"Examples:\n  {program} list\n  {program} up --load\n  {program} capture storm --output captures/storm",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = verbs.add_parser("list", help="the scenarios")
     listing.add_argument("--kafka", choices=jars.versions(), help="those that run on this version")
     take = verbs.add_parser("capture", help="run a scenario on a fresh cluster and keep its evidence and truth")

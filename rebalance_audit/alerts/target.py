@@ -151,6 +151,10 @@ class _Apprise(Sender):
 def sender_for(target: str, runbook: str) -> Sender:
     """A webhook's address as Slack, Discord or Teams give it out is known to apprise; any other http(s) one is taken
     for Alertmanager's."""
+    if "://" not in target:
+        raise AlertError(
+            "An alert target is no URL: use http(s)://… for Alertmanager's JSON, or a URL that apprise knows."
+        )
     if target.lower().startswith(("http://", "https://")):
         if not urlsplit(target).hostname:
             raise AlertError(f"{masked(target)} names no host to send alerts to.")
@@ -159,6 +163,12 @@ def sender_for(target: str, runbook: str) -> Sender:
         if not is_known:
             return _Webhook(target, runbook)
     return _Apprise(target, runbook)
+
+
+def refuse_no_target(targets: Sequence[str]) -> None:
+    """Raises AlertError if nothing could be sent to one of these."""
+    for target in targets:
+        sender_for(target, "")
 
 
 def _worst(pending: Sequence[News]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rebalance_audit.commands import options
+from rebalance_audit.commands.examples import epilog
 from rebalance_audit.commands.output import note, visible
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ audit = typer.Typer(
 )
 
 
-@audit.command("verify")
+@audit.command("verify", epilog=epilog("audit verify"))
 def verify(
     warehouse: options.Warehouse,
     heads: Annotated[
@@ -42,10 +43,7 @@ def verify(
     output: Annotated[options.Output, typer.Option("-o", "--output", help="table or json.")] = options.Output.TABLE,
     config: options.Config = None,
 ) -> None:
-    """Hold every leaf of the log of evidence against what is there. Exit 0 intact, 1 changed, removed or set back.
-
-    Example: rebalance-audit audit verify -w /var/lib/rebalance-audit --heads /mnt/heads --key audit.pem.pub
-    """
+    """Hold every leaf of the log of evidence against what is there. Exit 0 intact, 1 changed, removed or set back."""
     from rebalance_audit.warehouse import signing
     from rebalance_audit.warehouse.evidence_log import verifying
 
@@ -101,14 +99,11 @@ def _open_doors(verdict: Verdict) -> list[str]:
     return found
 
 
-@audit.command("key")
+@audit.command("key", epilog=epilog("audit key"))
 def key(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The private key; FILE.pub becomes the public one.")],
 ) -> None:
-    """Make a key for the log of evidence. Keep it outside of the warehouse.
-
-    Example: rebalance-audit audit key /etc/rebalance-audit/audit.pem
-    """
+    """Make a key for the log of evidence. Keep it outside of the warehouse."""
     from rebalance_audit.warehouse.signing import make_key
 
     public = make_key(file)

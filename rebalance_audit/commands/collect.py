@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 
 METADATA_FOLDER = "__cluster_metadata-0"
 METADATA_RETRY_S = 10.0
-LogTimeZone = Annotated[
-    str | None,
-    typer.Option("--log-time-zone", metavar="Z", help="Zone of the log times, Europe/Berlin; inferred if not given."),
-]
 Metadata = Annotated[
     list[str] | None,
     typer.Option(
@@ -46,13 +42,13 @@ NewClusterId = Annotated[str | None, typer.Option("--cluster-id", metavar="ID", 
 def import_folder(
     warehouse: options.Warehouse,
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="An evidence folder: data/<node>/, logs/<node>/.")
+        Path | None, typer.Argument(metavar="DIR", help="An evidence folder: data/<node>/, logs/<node>/.")
     ] = None,
     data_dir: options.DataDir = None,
     node: options.Node = None,
     logs: options.Logs = None,
     cluster_id: NewClusterId = None,
-    log_time_zone: LogTimeZone = None,
+    log_time_zone: options.LogTimeZone = None,
     topics: options.ConnectTopics = None,
     quiet: options.Quiet = False,
     config: options.Config = None,
@@ -130,6 +126,7 @@ def collect(
         share_as=share_as,
     )  # fmt: skip
     followed = metadata_followed(metadata, settings.client_config, cluster_id)
+    refuse_nothing(settings, followed)
     landing = Landing(Warehouse.open(warehouse, create=True).location)
     with until_stopped() as stopped, meter("collect", quiet=quiet, unit="records") as progress:
         if followed is not None:
@@ -157,6 +154,15 @@ def collect(
 def collects(settings: CollectSettings) -> bool:
     """Brokers or logs were named, not the metadata log alone."""
     return bool(settings.client_config.get("bootstrap.servers") or settings.logs)
+
+
+def refuse_nothing(settings: CollectSettings, followed: FollowedMetadata | None) -> None:
+    """Raises Misconfigured where nothing is named, before a warehouse is made."""
+    from ingest.collector import nothing_to_collect
+
+    named = settings.client_config.get("bootstrap.servers") or (settings.logs and settings.cluster_id)
+    if followed is None and not named:
+        raise nothing_to_collect()
 
 
 class FollowedMetadata:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rebalance_audit.commands import options
+from rebalance_audit.commands.examples import epilog
 from rebalance_audit.commands.output import note, visible
 
 Config = Annotated[
@@ -18,12 +19,9 @@ Config = Annotated[
 config = typer.Typer(name="config", no_args_is_help=True, rich_markup_mode=None, help="The settings file.")
 
 
-@config.command("check")
+@config.command("check", epilog=epilog("config check"))
 def check(file: Config = None, quiet: options.Quiet = False) -> None:
-    """Name every fault of the settings file at once, with its line. Exit 1 if there is one.
-
-    Example: rebalance-audit config check --config rebalance-audit.yaml
-    """
+    """Name every fault of the settings file at once, with its line. Exit 1 if there is one."""
     from rebalance_audit.domain.detect.wording import counted
 
     settings = options.settings(needed(file))
@@ -35,12 +33,9 @@ def check(file: Config = None, quiet: options.Quiet = False) -> None:
     )
 
 
-@config.command("show")
+@config.command("show", epilog=epilog("config show"))
 def show(file: Config = None) -> None:
-    """Print the settings as they are understood. Of a secret, where it comes from is shown, never itself.
-
-    Example: rebalance-audit config show --config rebalance-audit.yaml
-    """
+    """Print the settings as they are understood. Of a secret, where it comes from is shown, never itself."""
     import yaml
 
     settings = options.settings(needed(file))
@@ -48,12 +43,9 @@ def show(file: Config = None) -> None:
     sys.stdout.write("\n".join(visible(line) for line in yaml.safe_dump(shown, sort_keys=False).splitlines()) + "\n")
 
 
-@config.command("schema")
+@config.command("schema", epilog=epilog("config schema"))
 def schema() -> None:
-    """Print the JSON Schema of the settings file, for editors.
-
-    Example: rebalance-audit config schema > settings.schema.json
-    """
+    """Print the JSON Schema of the settings file, for editors."""
     sys.stdout.write(schema_text())
 
 

@@ -20,10 +20,10 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.collect import collect_settings, land_folder, until_stopped
-from rebalance_audit.commands.options import CommandError
+from rebalance_audit.commands.options import CommandError, UsageError
 from rebalance_audit.commands.output import note
 from rebalance_audit.commands.pipeline import Carried, print_outcome, run_stages
-from rebalance_audit.commands.serve import serve_app, start_app
+from rebalance_audit.commands.serve import LOOPBACK, free_port, serve_app, start_app
 from rebalance_audit.commands.watch import follow
 from rebalance_audit.commands.whatif_fleet import weigh
 
@@ -81,7 +81,8 @@ def _recorded(clusters: Mapping[str, Path], warehouse: str | None, port: int, *,
         raise CommandError(f"There is no recorded evidence at {RECORDED}; run the demo in a checkout of the project.")
     warehouse = warehouse or str(CHECKOUT / ".build" / "demo" / _fingerprint(clusters))
     if not no_serve:
-        note(f"The app will be at http://127.0.0.1:{port} in a few seconds.", quiet=quiet or port == 0)
+        port = free_port(LOOPBACK, port)  # refused now, not when all is done
+        note(f"The app will be at http://{LOOPBACK}:{port} in a few seconds.", quiet=quiet)
     started = time.monotonic()
     for name, capture in clusters.items():
         note(f"{name}: {_description(capture)}", quiet=quiet)
@@ -178,10 +179,14 @@ def starting_lab(kafka: str, *, connect_workers: int = 1) -> Iterator[Lab]:
 
 
 def _live(warehouse: str | None, kafka: str, port: int, *, quiet: bool) -> None:
+    import tempfile
+
+    from infra.lab import jars
     from rebalance_audit.warehouse.warehouse import Warehouse
 
+    if kafka not in jars.versions():
+        raise UsageError(f"The lab has no Kafka {kafka!r}; give one of {', '.join(jars.versions())} with --kafka.")
     note("Starting a real cluster with Maven's jars; the first time it fetches them.", quiet=quiet)
-    import tempfile
 
     with tempfile.TemporaryDirectory(prefix="rebalance-audit-live-") as scratch, starting_lab(kafka) as lab:
         lab.read_until_up()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "explain": (
-        "explain -b broker:9092 --logs /var/log/kafka        # which groups are worth it",
+        "explain -b broker:9092 --logs /var/log/kafka",
         "explain orders-app -b broker:9092 --logs /var/log/kafka --last 2h",
         "explain orders-app --evidence incident-4711/ -o json",
         "explain orders-app -w W --last 1d",
@@ -34,11 +34,17 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "erase": ("erase orders-app -w W --reason 'ticket 4711'",),
     "check": ("check -w W --fail-on critical", "check -w W -g orders-app -o json", "check -w W --docs checks/",
               "check -w W --release import-20261121T140000-1a2b3c4d-00000"),
-    "alert": ("alert -w W --to slack://TOKEN/CHANNEL --dry-run",),
+    "alert": ("alert -w W --to http://alertmanager:9093/api/v2/alerts --dry-run",
+              "alert -w W --to http://alertmanager:9093/api/v2/alerts"),
     "trace": ("trace -w W --to http://collector:4318",),
     "annotate": ("annotate -w W --to http://grafana:3000 --token-file /run/secrets/grafana",),
     "serve": ("serve -w W --port 9108",),
     "ui": ("ui -w W", "ui -w W --port 8600"),
+    "config check": ("config check --config rebalance-audit.yaml",),
+    "config show": ("config show --config rebalance-audit.yaml",),
+    "config schema": ("config schema > settings.schema.json",),
+    "audit verify": ("audit verify -w W", "audit verify -w W --heads /mnt/heads --key audit.pem.pub"),
+    "audit key": ("audit key audit.pem",),
     "demo": ("demo", "demo --live"),
     "doctor": ("doctor", "doctor -b broker:9092", "doctor -w W"),
 }  # fmt: skip

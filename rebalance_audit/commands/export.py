@@ -13,7 +13,7 @@ import typer
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import UsageError
 from rebalance_audit.commands.output import note, write_rows
-from rebalance_audit.commands.rows import known_table, published, selection
+from rebalance_audit.commands.rows import clusters_of, known_table, published, selection
 
 
 class Format(StrEnum):
@@ -46,11 +46,8 @@ def export(
     if output is Format.PARQUET and sys.stdout.isatty():
         raise UsageError("Parquet is binary; send it to a file: rebalance-audit export … -o parquet > FILE.")
     now_ms = time.time_ns() // 1_000_000
-    sql, params = selection(
-        wanted, group=group, cluster_id=cluster_id,
-        from_ms=None if from_ is None else options.instant_ms(from_, now_ms),
-        to_ms=None if to is None else options.instant_ms(to, now_ms),
-    )  # fmt: skip
+    from_ms, to_ms = options.period_ms(from_, to, now_ms)
+    sql, params = selection(wanted, group=group, cluster_id=cluster_id, from_ms=from_ms, to_ms=to_ms)
     found = opened.query(sql, params)
     schema = opened.schema(wanted.name)
     if output is Format.PARQUET:
@@ -60,7 +57,17 @@ def export(
     else:
         write_rows(_rows(found), schema.names, output.value)
     if found.num_rows == 0:
-        note(f"No row of {wanted.name} fits.", quiet=quiet)
+        note(f"No row of {wanted.name} fits{_unknown(opened, group, cluster_id)}.", quiet=quiet)
+
+
+def _unknown(opened: Any, group: str | None, cluster_id: str | None) -> str:
+    """What of the choice is not there at all, where something is published."""
+    if not opened.published():
+        return ""
+    if cluster_id is not None and cluster_id not in clusters_of(opened):
+        return f"; there is no cluster {cluster_id!r}"
+    asked = "SELECT 1 FROM gold.group WHERE group_id = ? LIMIT 1"
+    return f"; there is no group {group!r}" if group is not None and not opened.query(asked, [group]).num_rows else ""
 
 
 def _rows(found: Any) -> Iterator[dict[str, Any]]:

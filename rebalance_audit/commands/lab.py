@@ -13,4 +13,4 @@ def lab(context: typer.Context) -> None:
         from infra.lab.__main__ import main
     except ModuleNotFoundError as error:
         raise CommandError(f"The lab is not installed here ({error}); it comes with a checkout.") from error
-    raise typer.Exit(main(context.args))
+    raise typer.Exit(main(context.args, "rebalance-audit lab"))

@@ -11,7 +11,7 @@ import typer
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import CommandError, UsageError
 from rebalance_audit.commands.output import note
-from rebalance_audit.commands.rows import published
+from rebalance_audit.commands.rows import clusters_of, published, refuse_unknown_cluster
 
 DAY_MS = 86_400_000
 EARLIEST_MS = 1_293_840_000_000
@@ -46,10 +46,8 @@ def mark(
     if not group.strip():
         raise UsageError("-g is empty; give a pattern of groups, or leave it out for all.")
     opened = published(Warehouse.open(warehouse))
-    known = _clusters(opened)
-    if cluster_id is not None and cluster_id not in known:
-        raise UsageError(f"There is no cluster {cluster_id!r} at {opened.location}; there are {', '.join(known)}.")
-    clusters = [cluster_id] if cluster_id is not None else known
+    refuse_unknown_cluster(opened, cluster_id)
+    clusters = [cluster_id] if cluster_id is not None else clusters_of(opened)
     if not clusters:
         raise CommandError(f"{opened.location} knows no cluster yet; run `rebalance-audit run -w {opened.location}`.")
     store(
@@ -100,8 +98,3 @@ def _take_turn(opened: Any, held: ExitStack) -> None:
             if time.monotonic() > until:
                 raise
             time.sleep(0.2)
-
-
-def _clusters(opened: Any) -> list[str]:
-    sql = "SELECT cluster_id FROM gold.group UNION SELECT cluster_id FROM gold.reassignment ORDER BY 1"
-    return [str(c) for c in opened.query(sql).column(0).to_pylist()]

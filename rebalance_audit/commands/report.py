@@ -14,7 +14,7 @@ import typer
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import Output
 from rebalance_audit.commands.output import json_text, note, output_width, styled, visible, write_rows
-from rebalance_audit.commands.rows import known_table, published, selection
+from rebalance_audit.commands.rows import known_table, published, refuse_unknown_cluster, selection
 from rebalance_audit.commands.stored import refuse_unknown
 from rebalance_audit.domain.kinds import FindingStatus, Severity
 
@@ -68,6 +68,9 @@ def check(
         from spark_jobs.plan import BY_NAME
 
         check_stages(opened, list(BY_NAME), quiet=quiet)
+    refuse_unknown_cluster(opened, cluster_id)
+    if group is not None:
+        refuse_unknown(opened, group)
     table = known_table("gold.finding")
     rows: list[dict[str, Any]] = opened.query(*selection(table, group=group, cluster_id=cluster_id)).to_pylist()
     least = SEVERITIES.index(fail_on.value)
@@ -224,8 +227,7 @@ def report(
 
     opened = published(Warehouse.open(warehouse))
     now_ms = time.time_ns() // 1_000_000
-    from_ms = None if from_ is None else options.instant_ms(from_, now_ms)
-    to_ms = None if to is None else options.instant_ms(to, now_ms)
+    from_ms, to_ms = options.period_ms(from_, to, now_ms)
     if group is not None:
         refuse_unknown(opened, group)
     if output is ReportFormat.TABLE:

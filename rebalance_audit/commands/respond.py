@@ -11,7 +11,7 @@ import typer
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import CommandError, UsageError
 from rebalance_audit.commands.output import note
-from rebalance_audit.commands.rows import known_table, published, selection
+from rebalance_audit.commands.rows import known_table, published, refuse_unknown_cluster, selection
 
 if TYPE_CHECKING:
     from rebalance_audit.domain.incidents import Incident
@@ -95,6 +95,7 @@ def silence(
     if to and mine.until_ms == now_ms:
         raise UsageError("--to sets a silence at an Alertmanager; let one expire there by its own page or `amtool`.")
     opened = published(Warehouse.open(warehouse))
+    refuse_unknown_cluster(opened, cluster_id)
     respond(opened, mine)
     if to:
         _silence_there(mine, to)

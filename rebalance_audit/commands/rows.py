@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.options import CommandError, UsageError
+from rebalance_audit.commands.output import visible
 
 if TYPE_CHECKING:
     from rebalance_audit.domain.tables import Table
@@ -47,7 +48,22 @@ def published(opened: Any) -> Any:
     return opened
 
 
+def clusters_of(opened: Any) -> list[str]:
+    sql = "SELECT cluster_id FROM gold.group UNION SELECT cluster_id FROM gold.reassignment ORDER BY 1"
+    return [str(c) for c in opened.query(sql).column(0).to_pylist()]
+
+
+def refuse_unknown_cluster(opened: Any, cluster_id: str | None) -> None:
+    """Raises UsageError with the clusters there are: no answer about a misspelt one would look like good news."""
+    known = clusters_of(opened)
+    if cluster_id is not None and cluster_id not in known:
+        there = f"there are {', '.join(visible(c) for c in known)}" if known else "there is none yet"
+        raise UsageError(f"There is no cluster {cluster_id!r} at {opened.location}; {there}.")
+
+
 def known_table(name: str) -> Table:
+    from difflib import get_close_matches
+
     from rebalance_audit.domain import tables
 
     if name in tables.BY_NAME:
@@ -55,7 +71,10 @@ def known_table(name: str) -> Table:
     for layer in ("gold", "silver", "bronze"):
         if f"{layer}.{name}" in tables.BY_NAME:
             return tables.BY_NAME[f"{layer}.{name}"]
-    raise UsageError(f"There is no table {name!r}; tables are {', '.join(tables.BY_NAME)}.")
+    short = {full.partition(".")[2]: full for full in tables.BY_NAME}
+    near = [short[each] for each in get_close_matches(name.partition(".")[2] or name, short, 3)]
+    hint = f"did you mean {' or '.join(near)}?" if near else f"tables are {', '.join(tables.BY_NAME)}."
+    raise UsageError(f"There is no table {name!r}; {hint}")
 
 
 def selection(

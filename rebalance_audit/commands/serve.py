@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -44,9 +45,7 @@ def serve(
     try:
         server_port = exporter.listen(host, port)
     except OSError as error:
-        raise CommandError(
-            f"Cannot listen on {host}:{port}: {error.strerror or error}; choose another with --port."
-        ) from error
+        raise _cannot_listen(host, port, error) from error
     note(f"Metrics are at http://{host}:{server_port}/metrics; Ctrl-C ends.", quiet=quiet)
     with until_stopped() as stopped:
         while not stopped.wait(every_s):
@@ -142,7 +141,7 @@ def start_app(
     spec = find_spec("app")
     if spec is None or spec.origin is None or find_spec("streamlit") is None:
         raise CommandError("The app needs Streamlit: pip install 'rebalance-audit[ui]', or make setup in a checkout.")
-    port = _free_port(host, port)
+    port = free_port(host, port)
     output = Path(tempfile.mkstemp(prefix="rebalance-audit-app-", suffix=".txt")[1])
     command = [
         sys.executable, "-m", "app.server", "--server.address", host, "--server.port", str(port),
@@ -180,13 +179,17 @@ def start_app(
     return app
 
 
-def _free_port(host: str, wanted: int) -> int:
+def free_port(host: str, wanted: int) -> int:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, wanted))
         except OSError as error:
-            raise CommandError(
-                f"Cannot listen on {host}:{wanted}: {error.strerror}; choose another with --port."
-            ) from error
+            raise _cannot_listen(host, wanted, error) from error
         return int(probe.getsockname()[1])
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> CommandError:
+    is_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+    remedy = "give an address of this machine with --host" if is_host else "choose another with --port"
+    return CommandError(f"Cannot listen on {host}:{port}: {error.strerror or error}; {remedy}.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.options import CommandError, UsageError
 from rebalance_audit.commands.output import visible
-from rebalance_audit.commands.rows import known_table, published, selection
+from rebalance_audit.commands.rows import known_table, published, refuse_unknown_cluster, selection
 
 if TYPE_CHECKING:
     from rebalance_audit.domain.model import CommitMark, Rebalance
@@ -44,6 +44,7 @@ def stored_rebalances(opened: Any, group: str, cluster_id: str | None) -> list[R
     stored = group_rows(opened, "gold.rebalance", group, cluster_id)
     clusters = sorted({row["cluster_id"] for row in stored})
     if not stored:
+        refuse_unknown_cluster(opened, cluster_id)
         if cluster_id is None:
             refuse_unknown(opened, group)
         where = opened.location if cluster_id is None else f"cluster {cluster_id} of {opened.location}"

@@ -18,6 +18,7 @@ from rebalance_audit.commands.collect import (
     collect_settings,
     collects,
     metadata_followed,
+    refuse_nothing,
     until_stopped,
 )
 from rebalance_audit.commands.output import note
@@ -73,6 +74,11 @@ def watch(
         bootstrap, command_config, overrides, logs, topics, cluster_id=cluster_id, flush_ms=flush_ms
     )
     followed = metadata_followed(metadata, settings.client_config, cluster_id)
+    refuse_nothing(settings, followed)
+    if to:
+        from rebalance_audit.alerts.target import refuse_no_target
+
+        refuse_no_target(to)  # else it would end at its first alert
     carried = Carried(engine.value, options.size_bytes(spark_from), stage_settings(config))
     receivers, by_team = outward(config), routes_of_teams(config)
     opened = Warehouse.open(warehouse, create=True)

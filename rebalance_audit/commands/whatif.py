@@ -26,7 +26,7 @@ SHOWN_OPTIONS = 10
 
 def whatif(
     group: Annotated[
-        str | None, typer.Argument(metavar="[GROUP]", help="The group id; without one all groups of a warehouse.")
+        str | None, typer.Argument(metavar="GROUP", help="The group id; without one all groups of a warehouse.")
     ] = None,
     evidence: options.Evidence = None,
     warehouse: Annotated[
@@ -78,8 +78,7 @@ def whatif(
     if [evidence is not None, warehouse is not None, bool(bootstrap)].count(True) != 1:
         raise UsageError("Say where to look, in one way: --evidence DIR, -w WAREHOUSE, or -b HOST:PORT.")
     now_ms = time.time_ns() // 1_000_000
-    from_ms = None if from_ is None else options.instant_ms(from_, now_ms)
-    to_ms = None if to is None else options.instant_ms(to, now_ms)
+    from_ms, to_ms = options.period_ms(from_, to, now_ms)
     with meter("whatif", quiet=quiet, unit="items") as progress:
         if warehouse is not None:
             opened = Warehouse.open(warehouse)

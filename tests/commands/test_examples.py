@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +14,66 @@ import typer
 
 from rebalance_audit import cli
 from rebalance_audit.commands.examples import EXAMPLES
+from tests.commands.saying import EAGER, ROOT
 
 COMMAND: Any = typer.main.get_command(cli.app)
-WITH_THEIR_OWN = {"config", "lab", "audit"}
-"""Their sub-commands have examples in their own text; the lab has a help of its own."""
+WITH_ITS_OWN = {"lab"}
+"""Its parser is argparse's, since it also runs without this package's command."""
+
+
+def command_of(words: list[str]) -> tuple[Any, list[str]]:
+    """The verb, or the verb below a verb, that these words name, and the words after it."""
+    found, rest = COMMAND.commands[words[0]], words[1:]
+    return (found.commands[rest[0]], rest[1:]) if hasattr(found, "commands") else (found, rest)
 
 
 def test_every_verb_has_examples() -> None:
-    assert set(EXAMPLES) <= set(COMMAND.commands)
-    without = set(COMMAND.commands) - WITH_THEIR_OWN - set(EXAMPLES)
-    assert all("xample" in (COMMAND.commands[verb].help or "") for verb in without), without
+    verbs = {
+        f"{verb} {below}".strip()
+        for verb, command in COMMAND.commands.items()
+        for below in (getattr(command, "commands", None) or [""])
+    }
+    assert verbs - WITH_ITS_OWN == set(EXAMPLES)
 
 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
 def test_an_example_is_a_command_line(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    words = shlex.split(line.partition(" > ")[0], comments=True)
-    COMMAND.commands[words[0]].make_context(words[0], words[1:])
+    command, words = command_of(shlex.split(line.partition(" > ")[0]))
+    command.make_context(command.name, words)
 
 
 @pytest.mark.parametrize("verb", sorted(EXAMPLES))
-def test_help_ends_with_them(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.run([verb, "--help"]) == 0
-    shown = capfd.readouterr().out
-    assert shown.rstrip().endswith(f"rebalance-audit {EXAMPLES[verb][-1]}")
+def test_help_ends_with_them_whole(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([*verb.split(), "--help"]) == 0
+    shown = capfd.readouterr().out.splitlines()
+    assert shown[-len(EXAMPLES[verb]) :] == [f"    rebalance-audit {line}" for line in EXAMPLES[verb]]
+
+
+WAREHOUSE_ALONE = [
+    line
+    for verb in ("explain", "report", "export", "mark", "silence", "check", "alert", "audit verify", "config schema")
+    for line in EXAMPLES[verb]
+    if not {"-b", "--data-dir", "--evidence", "--heads", "--docs", "--release"} & set(shlex.split(line))
+    and not (verb == "alert" and "--dry-run" not in line)
+]
+
+
+def test_examples_that_need_a_warehouse_alone_work_as_typed(tmp_path: Path) -> None:
+    """By a shell, in a folder where W is a warehouse of the demo's evidence."""
+    import_ = ["import", str(EAGER), "-w", str(tmp_path / "W"), "-q"]
+    assert cli.run(import_) == 0
+    assert cli.run(["run", "-w", str(tmp_path / "W"), "--engine", "local", "-q"]) == 0
+    program = f"{shlex.quote(sys.executable)} -m rebalance_audit.cli"
+    for line in WAREHOUSE_ALONE:
+        done = subprocess.run(
+            f"{program} {line}", shell=True, cwd=tmp_path, capture_output=True, text=True, check=False,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        expected = 3 if line.startswith("check -w W -g") else 0  # a member of that group was killed
+        assert done.returncode == expected, f"{line}: {done.stderr}"
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "rebalances.csv").read_text().count("orders-app") >= 8
 
 
 @pytest.mark.parametrize(

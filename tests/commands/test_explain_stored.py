@@ -59,9 +59,9 @@ def test_without_a_group_both_list_the_same_ones(
     [
         (["nope"], "There is no group 'nope' at"),
         (["--reassignment", "orders-1"], "-w explains groups"),
-        (["--cluster-id", "nowhere"], "has no rebalance of nowhere"),
+        (["--cluster-id", "nowhere"], "There is no cluster 'nowhere' at"),
         (["orders-app", "--evidence", "."], "in one way"),
-        (["orders-app", "--cluster-id", "other"], "in cluster other of"),
+        (["orders-app", "--cluster-id", "other"], "There is no cluster 'other' at"),
     ],
 )
 def test_what_cannot_be_answered(

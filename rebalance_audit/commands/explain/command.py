@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rebalance_audit.commands import options
-from rebalance_audit.commands.collect import LogTimeZone, Metadata
+from rebalance_audit.commands.collect import Metadata
 from rebalance_audit.commands.explain.group import explain_group, explain_stored_group
 from rebalance_audit.commands.explain.groups import explain_groups
 from rebalance_audit.commands.explain.places import Places, Shown
@@ -20,7 +20,7 @@ from rebalance_audit.commands.options import Output, UsageError
 
 def explain(
     group: Annotated[
-        str | None, typer.Argument(metavar="[GROUP]", help="The group id, or a Connect cluster's group.id.")
+        str | None, typer.Argument(metavar="GROUP", help="The group id, or a Connect cluster's group.id.")
     ] = None,
     reassignment: Annotated[
         str | None,
@@ -48,7 +48,7 @@ def explain(
     node: options.Node = None,
     logs: options.Logs = None,
     metadata: Metadata = None,
-    log_time_zone: LogTimeZone = None,
+    log_time_zone: options.LogTimeZone = None,
     topics: options.ConnectTopics = None,
     last: Annotated[
         str | None, typer.Option("--last", metavar="TIME", help="Only what is this recent: 1h, 2d.")

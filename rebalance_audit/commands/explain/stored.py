@@ -51,7 +51,7 @@ def stored_answer(location: str, group: str, cluster_id: str | None) -> tuple[An
 def explain_stored_groups(location: str, cluster_id: str | None, shown: Shown) -> None:
     """Raises UsageError, CommandError and WarehouseError."""
     from rebalance_audit.commands.explain.groups import write_groups
-    from rebalance_audit.commands.rows import published
+    from rebalance_audit.commands.rows import published, refuse_unknown_cluster
     from rebalance_audit.domain import numbers
     from rebalance_audit.domain.explain.standstills import standstill_stories
     from rebalance_audit.domain.incidents import incident_of
@@ -59,6 +59,7 @@ def explain_stored_groups(location: str, cluster_id: str | None, shown: Shown) -
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     opened = published(Warehouse.open(location))
+    refuse_unknown_cluster(opened, cluster_id)
     since_ms = None
     if shown.last_ms is not None:
         (end,) = _rows(opened, f"SELECT max({numbers.HAPPENED_AT}) AS ms FROM gold.rebalance", [])
@@ -75,7 +76,11 @@ def explain_stored_groups(location: str, cluster_id: str | None, shown: Shown) -
         [cluster_id, cluster_id, since_ms, since_ms],
     )
     if not rows:
-        raise CommandError(f"{location} has no rebalance" + ("" if cluster_id is None else f" of {cluster_id}") + ".")
+        where = opened.location if cluster_id is None else f"cluster {cluster_id} of {opened.location}"
+        when = "" if shown.last_ms is None else " in that time; give a longer --last"
+        raise CommandError(
+            f"There is no rebalance in {where}{when or '; `rebalance-audit report` says what was seen'}."
+        )
     wanted = (
         "SELECT * FROM gold.incident WHERE (?::VARCHAR IS NULL OR cluster_id = ?)"
         " AND (?::BIGINT IS NULL OR last_at_ms >= ?) ORDER BY first_at_ms, incident_id"

@@ -95,7 +95,7 @@ def to_utc_ms(local_at_ms: int, zone: str, *, not_before_ms: int | None = None) 
     fixed_ms = _fixed_offset_ms(zone)
     if fixed_ms is not None:
         return local_at_ms - fixed_ms
-    zone_info = _zone(zone)
+    zone_info = zone_of(zone)
     naive = _EPOCH + timedelta(milliseconds=local_at_ms)
     first = _instant_ms(naive.replace(tzinfo=zone_info, fold=0))
     if not_before_ms is None or first >= not_before_ms:
@@ -112,13 +112,14 @@ def _instant_ms(moment: datetime) -> int:
 @lru_cache(maxsize=64)
 def _fixed_offset_ms(zone: str) -> int | None:
     """Local time less UTC, where it is always the same."""
-    zone_info = _zone(zone)
+    zone_info = zone_of(zone)
     offset = zone_info.utcoffset(None) if isinstance(zone_info, timezone) else None
     return None if offset is None else offset // timedelta(milliseconds=1)
 
 
 @lru_cache(maxsize=64)
-def _zone(zone: str) -> tzinfo:
+def zone_of(zone: str) -> tzinfo:
+    """`Europe/Berlin`, `UTC` or `+02:00`. Raises ValueError with a sentence's beginning."""
     text = zone.strip()
     if text.upper() in ("UTC", "Z", "GMT"):
         return UTC

@@ -1,0 +1,127 @@
+"""`explain` of groups, from recorded evidence: what is shown, in which form, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from rebalance_audit.domain import tables
+from tests.commands.saying import EAGER, GOLDEN, assert_one_sentence
+from tests.domain.reassign.stories import MetadataStory
+from tests.ingest.test_metadata import batches, folder, log_name
+
+
+def test_explain_without_a_group_names_those_that_are_worth_it(call: Any) -> None:
+    """Clients' truth: c3 was killed, and its six partitions waited for its session to end."""
+    result = call("explain", "--evidence", str(EAGER))
+    assert result.status == 0
+    assert result.out.startswith("c3 of orders-app vanished without leaving; 1 rebalance, ")
+    (row,) = json.loads(call("explain", "--evidence", str(EAGER), "-o", "json").out)
+    assert (row["group_id"], row["rebalance_count"], row["status"]) == ("orders-app", 8, "open")
+    assert row["cost_lower_seconds"] <= row["cost_seconds"] <= row["cost_upper_seconds"]
+
+
+def test_explain_shows_every_rebalance_of_a_recorded_group(call: Any) -> None:
+    result = call("explain", "orders-app", "--evidence", EAGER, "-q")
+    assert result.status == 0
+    assert result.err == ""
+    truth = json.loads((EAGER / "truth" / "scenario.json").read_text())["groups"]["orders-app"]["rebalances"]
+    for row in truth:
+        assert f" {row['number']}   " in result.out
+    assert "c3 (/127.0.0.1) sent no heartbeat for its session timeout of 10 s" in result.out
+    assert "record:__consumer_offsets-1@73" in result.out
+    assert "no logs were given" not in result.out
+
+
+def test_explain_without_logs_says_what_it_lacks(call: Any, tmp_path: Path) -> None:
+    (tmp_path / "data").symlink_to(EAGER / "data")
+    result = call("explain", "orders-app", "--evidence", tmp_path)
+    assert result.status == 0
+    assert "no logs were given" in " ".join(result.out.split())
+
+
+def test_explain_reads_a_data_directory_in_place_with_its_logs(call: Any) -> None:
+    result = call(
+        "explain", "orders-app", "--data-dir", EAGER / "data" / "broker-1", "--node", "broker-1", "--logs",
+        EAGER / "logs" / "broker-1",
+    )  # fmt: skip
+    whole = call("explain", "orders-app", "--evidence", EAGER)
+    assert result.status == 0
+    assert result.out == whole.out
+
+
+def test_explain_as_json_holds_the_same_rebalances(call: Any) -> None:
+    result = call("explain", "orders-app", "--evidence", EAGER, "-o", "json")
+    found = json.loads(result.out)
+    assert found["group_id"] == "orders-app"
+    assert len(found["rebalances"]) == 8
+
+
+def test_explain_as_rows_has_the_columns_of_gold_rebalance(call: Any) -> None:
+    rows = [
+        json.loads(line) for line in call("explain", "orders-app", "--evidence", EAGER, "-o", "jsonl").out.splitlines()
+    ]
+    assert [row["generation_id"] for row in rows] == list(range(1, 9))
+    assert list(rows[0]) == [column.name for column in tables.GOLD_REBALANCE.columns]
+
+
+def test_explain_can_be_asked_for_the_latest_only(call: Any) -> None:
+    # The last three rebalances of the capture lie within 20 s of its end.
+    result = call("explain", "orders-app", "--evidence", EAGER, "--last", "20s", "-o", "jsonl")
+    assert [json.loads(line)["generation_id"] for line in result.out.splitlines()] == [6, 7, 8]
+    assert "6 older rebalances left out" in call("explain", "orders-app", "--evidence", EAGER, "--latest", "2").out
+
+
+def test_explain_finds_a_connect_group_and_its_tasks(call: Any) -> None:
+    result = call("explain", "connect-lab", "--evidence", GOLDEN / "4.3.0" / "connect_worker_lost")
+    assert result.status == 0
+    assert "Connect's scheduled delay ended" in result.out
+
+
+def test_explain_shows_a_group_of_leaders_that_moved_beside_it(call: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(EAGER, copy)
+    first = json.loads(call("explain", "orders-app", "--evidence", EAGER, "-o", "jsonl").out.splitlines()[1])
+    at_ms = first["started_at_ms"] - 2_000
+    story = MetadataStory(node="broker-1").at(at_ms - 60_000).topic("__consumer_offsets", (1, 2))
+    story.at(at_ms).change(0, leader=2)
+    folder(copy, "broker-1", {log_name(0): batches(story.sources)})
+    result = call("explain", "orders-app", "--evidence", copy, "-q")
+    assert result.status == 0, result.err
+    lines = result.out[result.out.index("Leaders that moved beside it:") :].splitlines()
+    assert "the coordinator moved: __consumer_offsets-0, broker 2 leads it now, broker 1 did" in lines[1]
+    assert lines[1].endswith("a rebalance began 2 s later")
+    assert lines[2].split() == ["evidence", "metadata:broker-1@2"]
+    (move,) = json.loads(call("explain", "orders-app", "--evidence", copy, "-o", "json").out)["leader_moves"]
+    assert (move["rebalance_id"], move["after_ms"]) == (first["rebalance_id"], 2_000)
+
+
+def test_an_unknown_group_is_answered_with_the_ones_that_are_there(call: Any) -> None:
+    result = call("explain", "order-app", "--evidence", EAGER)
+    assert_one_sentence(result)
+    assert "Did you mean: orders-app?" in result.err
+
+
+def test_what_is_no_evidence_folder_is_said(call: Any, tmp_path: Path) -> None:
+    result = call("explain", "g", "--evidence", tmp_path)
+    assert_one_sentence(result)
+    assert "data/" in result.err
+
+
+def test_a_folder_without_logs_is_said(call: Any, tmp_path: Path) -> None:
+    result = call("explain", "g", "--evidence", EAGER, "--logs", tmp_path)
+    assert_one_sentence(result, status=2)
+    assert "no *.log file" in result.err
+
+
+def test_a_broker_that_is_not_there_is_said(call: Any) -> None:
+    result = call("explain", "g", "-b", "127.0.0.1:1", "-X", "socket.connection.setup.timeout.ms=1000")
+    assert_one_sentence(result)
+    assert "127.0.0.1:1" in result.err
+
+
+def test_a_zone_of_logs_that_is_none_is_refused(call: Any) -> None:
+    result = call("explain", "orders-app", "--evidence", EAGER, "--log-time-zone", "Mars")
+    assert_one_sentence(result, status=2)
