@@ -14,9 +14,11 @@ import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import whole
 from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, compression_of
+from rebalance_audit.warehouse.known_values import note_values, rename_values
 from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
     Least,
+    Wanted,
     columns_of,
     footer,
     keep_footer,
@@ -90,6 +92,7 @@ def row_group(file: str, number: int, names: Sequence[str] | None = None) -> pa.
         with _reading:
             read = opened(file).read_row_group(number, lacking, use_threads=False)
         held |= dict(zip(read.schema.names, read.columns, strict=True))
+        note_values(file, number, read)
         if is_small(file, number):
             _kept.keep(file, number, read)
     return pa.Table.from_arrays([held[name] for name in listed], names=listed)
@@ -108,6 +111,8 @@ def put_rows(table: str, file: str, rows: pa.Table) -> None:
         writer.is_open = False  # pyarrow closes it again when it is let go, and what fails then is printed
         raise
     keep_footer(file, footers[0])
+    for number, first_row in enumerate(range(0, rows.num_rows, ROW_GROUP_ROWS)):
+        note_values(file, number, rows.slice(first_row, ROW_GROUP_ROWS))
     if 0 < rows.num_rows <= ROW_GROUP_ROWS and rows.get_total_buffer_size() <= SMALL_BYTES:
         _kept.keep(file, 0, rows)
 
@@ -115,6 +120,7 @@ def put_rows(table: str, file: str, rows: pa.Table) -> None:
 def linked(file: str, name: str) -> None:
     """A file has another name from now on."""
     rename_footer(file, name)
+    rename_values(file, name)
     _kept.rename(file, name)
 
 
@@ -145,8 +151,11 @@ def chosen_rows(
     narrow = [*keys, *(() if least is None else (least.column,))]
     holds = None if least is None else least.test(schema.field(least.column).type)
     may_hold = None if least is None else least.row_group_test()
+    others = [Wanted.of(name, known[name], with_null=bool(nulls[name])) for name in known if name != column]
     for group in row_groups_of(files, column, known[column], with_null=bool(nulls[column])):
         if may_hold is not None and not may_hold(group.file, group.number):
+            continue
+        if not all(wanted.may_be_in(group.file, group.number) for wanted in others):
             continue
         held = row_group(group.file, group.number, narrow)
         wanted = [pc.is_in(held[name], values) for name, values in sets.items()]

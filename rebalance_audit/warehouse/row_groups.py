@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from rebalance_audit.warehouse.known_values import Hashes, hashes_of, may_have
 from rebalance_audit.warehouse.storage import located
 
 ROW_GROUP_ROWS = 1_000
@@ -142,13 +143,35 @@ def row_groups_of(
     files: Sequence[str], column: str | None = None, values: Collection[str] = (), *, with_null: bool = False
 ) -> Iterator[RowGroup]:
     """All row groups, or those in which `column` may be one of the values, or null if asked."""
-    wanted = sorted(values)
+    wanted = None if column is None else Wanted.of(column, values, with_null=with_null)
     for file in files:
         first_row = 0
         for number, held in enumerate(held_in(file, column)):
-            if column is None or _may_hold(held, wanted, with_null=with_null):
+            if wanted is None or wanted.may_be_in(file, number):
                 yield RowGroup(file, number, first_row)
             first_row += held.row_count
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Values of a column, to ask which row groups may hold one of them."""
+
+    column: str
+    values: Sequence[str]
+    """Sorted."""
+    with_null: bool
+    hashes: Hashes
+
+    @classmethod
+    def of(cls, column: str, values: Collection[str], *, with_null: bool) -> Wanted:
+        return cls(column, sorted(values), with_null, hashes_of(values))
+
+    def may_be_in(self, file: str, number: int) -> bool:
+        """By the bounds that the file states, and by what is known of a row group that was read or written before."""
+        held = held_in(file, self.column)[number]
+        if self.with_null and held.may_be_null:
+            return True
+        return len(held.among(self.values)) > 0 and may_have(file, number, self.column, self.hashes)
 
 
 def row_count_of(groups: Iterable[RowGroup]) -> int:
@@ -251,10 +274,6 @@ def _place(metadata: pq.FileMetaData, column: str) -> int | None:
     return next((at for at, name in enumerate(names) if name == column), None)
 
 
-def _may_hold(held: ColumnOfGroup, wanted: Sequence[str], *, with_null: bool) -> bool:
-    return held.may_be_any or (with_null and held.may_be_null) or len(held.among(wanted)) > 0
-
-
 @dataclass(frozen=True, slots=True)
 class Least:
     """A bound on the rows of some keys."""
@@ -279,9 +298,11 @@ class Least:
     def row_group_test(self) -> Callable[[str, int], bool]:
         """Whether a file's row group of this number may hold a row within the bound, by its statistics."""
         values = sorted(self.by_value)
+        hashes = {value: hashes_of([value]) for value in values}
 
         def may_hold(file: str, number: int) -> bool:
-            floors = [self.by_value[value] for value in held_in(file, self.of)[number].among(values)]
+            among = held_in(file, self.of)[number].among(values)
+            floors = [self.by_value[value] for value in among if may_have(file, number, self.of, hashes[value])]
             if not floors or None in floors:
                 return bool(floors)
             return not held_in(file, self.column)[number].is_outside(min(floors), None)

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rebalance_audit.warehouse import kept_columns
+from rebalance_audit.warehouse import kept_columns, known_values
 from rebalance_audit.warehouse.kept_columns import chosen_rows, linked, put_rows, row_group
-from rebalance_audit.warehouse.row_groups import Least, footer
+from rebalance_audit.warehouse.row_groups import Least, footer, row_groups_of
 
 ROWS = pa.table(
     {
@@ -72,6 +72,40 @@ def test_rows_are_chosen_from_the_least_of_their_own_key_on(file: str) -> None:
     found = list(chosen_rows([file], ROWS.schema, {"group_id": ["a", "c"]}, least))
     # Without a least, a row that says nothing of its place is one, too.
     assert [(c.rows["text"].to_pylist(), c.places.to_pylist()) for c in found] == [(["w"], [1]), (["y", "z"], [3, 4])]
+
+
+def test_what_was_read_or_written_is_not_asked_for_a_value_that_it_lacks(tmp_path: Path) -> None:
+    rows = pa.table({"group_id": ["a", "m", "z", None], "rebalance_id": ["a/1", "m/1", "z/1", None]})
+    unread, written, renamed = (str(tmp_path / f"{name}.parquet") for name in ("unread", "soon-1", "soon-2"))
+    pq.write_table(rows, unread)
+
+    def files_that_may_have(values: Sequence[str], *, with_null: bool = False) -> list[str]:
+        asked = row_groups_of([unread, written], "group_id", values, with_null=with_null)
+        return [Path(group.file).stem for group in asked]
+
+    put_rows("gold.group", written, rows)
+    assert files_that_may_have(["b", "n"]) == ["unread"]
+    assert files_that_may_have(["b", "m"]) == ["unread", "soon-1"]
+    assert files_that_may_have([], with_null=True) == ["unread", "soon-1"]
+    row_group(unread, 0, ["group_id"])
+    assert files_that_may_have(["b", "n"]) == []
+    assert files_that_may_have(["b", "m"]) == ["unread", "soon-1"]
+    Path(written).rename(renamed)
+    linked(written, renamed)
+    assert list(row_groups_of([renamed], "group_id", ["b"])) == []
+    keys = {"group_id": ["m"], "rebalance_id": ["a/1", "m/2"]}  # each column's values are there, but not the pair
+    assert list(chosen_rows([renamed], rows.schema, keys)) == []
+
+
+def test_only_so_many_values_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, hashes = known_values._Known(), known_values.hashes_of(map(str, range(100)))
+    monkeypatch.setattr(known_values, "KNOWN_BYTES", 3 * (hashes.nbytes + known_values._BYTES_BESIDE))
+    for at in range(3):
+        known.keep(f"file-{at}", 0, "group_id", hashes)
+    assert known.of("file-0", 0, "group_id") is not None
+    known.keep("file-3", 0, "group_id", hashes)
+    there = [known.of(f"file-{at}", 0, "group_id") is not None for at in range(4)]
+    assert there == [True, False, True, True]
 
 
 def test_a_row_group_out_of_the_bound_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,88 @@
+"""Which groups, rebalances, findings and incidents are in row groups that this process read or wrote.
+
+Their first and last value say little of a small file: a commit's rows are of groups from everywhere. What is known here
+is every value, four bytes for each, so that a row group without a wanted one is not read again. A file never changes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+COLUMNS: Final = ("group_id", "rebalance_id", "finding_id", "incident_id", "mark_id")
+"""By these columns few rows are asked for among many."""
+KNOWN_BYTES = 16 << 20
+"""Of all of them; files that were asked about least recently go first."""
+_BYTES_BESIDE = 200
+"""Of an array, beside its numbers."""
+
+Hashes = npt.NDArray[np.uint32]
+
+
+class _Known:
+    """Sorted hashes of values, by file and (row group, column)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_file: OrderedDict[str, dict[tuple[int, str], Hashes]] = OrderedDict()
+        self._bytes = 0
+
+    def of(self, file: str, number: int, column: str) -> Hashes | None:
+        with self._lock:
+            held = self._by_file.get(file)
+            if held is None:
+                return None
+            self._by_file.move_to_end(file)
+            return held.get((number, column))
+
+    def keep(self, file: str, number: int, column: str, hashes: Hashes) -> None:
+        with self._lock:
+            held = self._by_file.setdefault(file, {})
+            if (number, column) not in held:
+                held[number, column] = hashes
+                self._bytes += hashes.nbytes + _BYTES_BESIDE
+            while self._bytes > KNOWN_BYTES:
+                _, gone = self._by_file.popitem(last=False)
+                self._bytes -= sum(each.nbytes + _BYTES_BESIDE for each in gone.values())
+
+    def rename(self, file: str, other: str) -> None:
+        with self._lock:
+            if (held := self._by_file.pop(file, None)) is not None:
+                self._by_file[other] = held
+
+
+_known = _Known()
+
+
+def hashes_of(values: Iterable[str | None]) -> Hashes:
+    """A sorted number for each value other than null; those of different values may be alike."""
+    return np.unique(np.array([hash(value) & 0xFFFFFFFF for value in values if value is not None], np.uint32))
+
+
+def note_values(file: str, number: int, rows: pa.Table) -> None:
+    """Keeps what these rows, all of a row group, hold in their columns of COLUMNS."""
+    for name in COLUMNS:
+        if name in rows.schema.names and _known.of(file, number, name) is None:
+            _known.keep(file, number, name, hashes_of(rows[name].unique().to_pylist()))
+
+
+def rename_values(file: str, other: str) -> None:
+    """The file has another name now."""
+    _known.rename(file, other)
+
+
+def may_have(file: str, number: int, column: str, wanted: Hashes) -> bool:
+    """Whether a value with one of these hashes may be in the column of this row group."""
+    known = _known.of(file, number, column)
+    if known is None:
+        return True
+    if len(known) == 0 or len(wanted) == 0:
+        return False
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return bool((known[at] == wanted).any())
