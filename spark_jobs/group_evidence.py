@@ -11,20 +11,29 @@ from collections.abc import Hashable, Iterator, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import duckdb
 import pyarrow as pa
 
-from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, instants_of, paired, subject_of
-from rebalance_audit.domain.gather.groups import clocks_of, event_of_row
+from rebalance_audit.domain.gather.clocks import (
+    PAIRED_KINDS,
+    NodeClock,
+    infer_utc_offset_ms,
+    instants_of,
+    paired,
+    subject_of,
+)
+from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.model import GroupRecord, LogEvent, node_of_log
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs import kept_votes
 from spark_jobs.group_rows import places_table, rows_of_groups
 from spark_jobs.kept_folds import folded
+from spark_jobs.kept_votes import Answers, Number, Stretch, Versions, Voter, Votes
 
 PAIRS_PER_STRETCH = 20
 STRETCH_MS = 6 * 3_600_000
@@ -50,56 +59,37 @@ class NodePairs:
     """(local time of a line, UTC time of the record it belongs to)."""
     first_ref: str | None
     """One of these lines."""
+    clock: NodeClock
+    """What they show, worked out once: stages of a run ask five times."""
 
 
 def node_clocks(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> Clocks:
     """The clock of every node with log events."""
     found: Clocks = defaultdict(dict)
     for known in node_pairs(warehouse, event_version, source_version):
-        found[known.cluster_id] |= clocks_of({known.node: known.pairs}, [known.node], {known.node: known.zone})
+        found[known.cluster_id][known.node] = known.clock
     return dict(found)
-
-
-_Stretch = tuple[str, str, str, int]
-"""Cluster, node, kind of line and stretch of time: of each, so many lines vote."""
-_Number = tuple[str, str, int]
-"""Cluster, group, and a generation or epoch."""
-
-
-class _Voter(NamedTuple):
-    """A line that votes. They are in order by time and ref."""
-
-    at_ms: int
-    ref: str
-    number: _Number
-    node: str
-    local_at_ms: int
-    subject: Hashable | None
-
-
-_Answers = dict[_Number, list[tuple[Hashable, int]]]
-"""What the records of a number say, as `instants_of` gives it: the records themselves, with all of their members, would
-take ten times the memory."""
 
 
 @dataclass(slots=True)
 class _Voting:
     """The pairs at two table versions, with what they were made from, so that news can be added."""
 
-    versions: tuple[int | None, int | None]
-    """The versions of silver.group_event and bronze.source."""
+    versions: Versions
     nodes: set[tuple[str, str]]
     """Nodes with log events."""
     zones: dict[str, dict[str, str]]
-    voters: dict[_Stretch, list[_Voter]]
-    answers: _Answers
+    voters: dict[Stretch, list[Voter]]
+    answers: Answers
     """Of each number that a voter names."""
+    noted: int | None = None
+    """The version of silver.group_event that the note is of."""
     pairs: list[NodePairs] = field(init=False)
 
     def __post_init__(self) -> None:
         self.pairs = _pairs(self)
 
-    def waits_for(self, stretch: _Stretch, at_ms: int, ref: str) -> bool:
+    def waits_for(self, stretch: Stretch, at_ms: int, ref: str) -> bool:
         """Whether this line votes, because there are not enough lines before it."""
         of_it = self.voters.get(stretch, [])
         return len(of_it) < PAIRS_PER_STRETCH or (at_ms, ref) < of_it[-1][:2]
@@ -116,11 +106,17 @@ def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: 
         warehouse.version("bronze.source") if source_version is None else source_version,
     )
     known = _VOTING.get(warehouse)
+    if known is None and (votes := kept_votes.kept(warehouse, asked)) is not None:
+        known = _Voting(*votes, noted=votes.versions[0])
     if known is not None and known.versions != asked:
         known = _with_news(warehouse, known, asked)
     if known is None:
         known = _voting(warehouse, asked)
     _VOTING[warehouse] = known
+    is_late = asked[0] is not None and (known.noted is None or asked[0] - known.noted > kept_votes.BEHIND)
+    if warehouse.is_writing and is_late:
+        kept_votes.keep(warehouse, Votes(known.versions, known.nodes, known.zones, known.voters, known.answers))
+        known.noted = asked[0]
     return known.pairs
 
 
@@ -140,7 +136,7 @@ _PLACE = f"cluster_id, node, kind, at_ms // {STRETCH_MS}"
 _SAME_NUMBER = f"record.cluster_id = voter.cluster_id AND record.group_id = voter.group_id AND {_VALUE} = voter.number"
 
 
-def _with_news(warehouse: Warehouse, known: _Voting, asked: tuple[int | None, int | None]) -> _Voting | None:
+def _with_news(warehouse: Warehouse, known: _Voting, asked: Versions) -> _Voting | None:
     """The same with what came since; None where more than that must be read. A line behind the last of a stretch that
     has votes enough changes nothing, nor does a record that no voter names."""
     came = []
@@ -148,6 +144,8 @@ def _with_news(warehouse: Warehouse, known: _Voting, asked: tuple[int | None, in
         files = None if since is None or until is None else warehouse.appended(table, since, until)
         if files is None:
             return None
+        if known.versions[0] == known.noted and not all(map(warehouse.has_file, files)):
+            return None  # the note is of long ago
         came.append(files)
     events, sources = came
     with cursor() as db:
@@ -188,7 +186,7 @@ def _with_news(warehouse: Warehouse, known: _Voting, asked: tuple[int | None, in
             found[tuple(number)] += instants_of(record)
     found |= _answers_to(warehouse, named, asked[0])
     still_named = {voter.number for of_place in voters.values() for voter in of_place}
-    return _Voting(asked, known.nodes, known.zones, voters, {n: found[n] for n in still_named})
+    return _Voting(asked, known.nodes, known.zones, voters, {n: found[n] for n in still_named}, known.noted)
 
 
 def _refs_table(refs: Sequence[tuple[str, str]]) -> pa.Table:
@@ -196,9 +194,9 @@ def _refs_table(refs: Sequence[tuple[str, str]]) -> pa.Table:
     return pa.table({name: pa.array([ref[at] for ref in refs], pa.string()) for at, name in enumerate(names)})
 
 
-def _answers_to(warehouse: Warehouse, numbers: Set[_Number], event_version: int | None) -> _Answers:
+def _answers_to(warehouse: Warehouse, numbers: Set[Number], event_version: int | None) -> Answers:
     """What the records of these numbers say, among all there are."""
-    found: _Answers = {number: [] for number in numbers}
+    found: Answers = {number: [] for number in numbers}
     if not numbers:
         return found
     groups = places_table({number[:2] for number in numbers})
@@ -213,11 +211,11 @@ def _answers_to(warehouse: Warehouse, numbers: Set[_Number], event_version: int 
     return found
 
 
-def _voter(at_ms: int, number: _Number, line: LogEvent) -> _Voter:
-    return _Voter(at_ms, line.ref, number, intern(line.node), line.local_at_ms, subject_of(line))
+def _voter(at_ms: int, number: Number, line: LogEvent) -> Voter:
+    return Voter(at_ms, line.ref, number, intern(line.node), line.local_at_ms, subject_of(line))
 
 
-def _voting(warehouse: Warehouse, versions: tuple[int | None, int | None]) -> _Voting:
+def _voting(warehouse: Warehouse, versions: Versions) -> _Voting:
     events = stored(warehouse, "silver.group_event", versions[0])
     zones = _zones(warehouse, versions[1])
     if events is None:
@@ -232,8 +230,8 @@ def _voting(warehouse: Warehouse, versions: tuple[int | None, int | None]) -> _V
             QUALIFY row_number() OVER (PARTITION BY {_PLACE} ORDER BY at_ms, ref) <= {PAIRS_PER_STRETCH}
             """
         )
-        voters: dict[_Stretch, list[_Voter]] = defaultdict(list)
-        answers: _Answers = {}
+        voters: dict[Stretch, list[Voter]] = defaultdict(list)
+        answers: Answers = {}
         joined = "JOIN voter USING (cluster_id, ref, node, kind, at_ms, group_id)"
         stretch = f"at_ms // {STRETCH_MS} AS stretch"
         for row in _rows(db, f"SELECT *, {stretch} FROM {events} {joined}"):
@@ -262,7 +260,7 @@ def _pairs(voting: _Voting) -> list[NodePairs]:
     by_cluster: dict[str, set[str]] = defaultdict(set)
     for cluster_id, node in [*voting.nodes, *((c, node) for c, named in voting.zones.items() for node in named)]:
         by_cluster[cluster_id].add(node)
-    voters: dict[str, dict[str, _Voter]] = defaultdict(dict)
+    voters: dict[str, dict[str, Voter]] = defaultdict(dict)
     answers: dict[str, list[tuple[Hashable, int]]] = defaultdict(list)
     for (cluster_id, *_), of_place in voting.voters.items():
         voters[cluster_id] |= {voter.ref: voter for voter in of_place}
@@ -275,7 +273,9 @@ def _pairs(voting: _Voting) -> list[NodePairs]:
         refs = {voter.node: voter.ref for voter in reversed(parsed)}
         for node in sorted(names):
             zone = voting.zones.get(cluster_id, {}).get(node)
-            found.append(NodePairs(cluster_id, node, zone, tuple(pairs.get(node, ())), refs.get(node)))
+            of_node = tuple(pairs.get(node, ()))
+            clock = infer_utc_offset_ms(of_node, zone)
+            found.append(NodePairs(cluster_id, node, zone, of_node, refs.get(node), clock))
     return found
 
 

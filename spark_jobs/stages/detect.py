@@ -38,7 +38,6 @@ from rebalance_audit.domain.detect import (
     undecoded_findings,
 )
 from rebalance_audit.domain.detect.due import FIRST_STEP_MS, longest_hold_ms, may_begin, may_differ
-from rebalance_audit.domain.gather.clocks import infer_utc_offset_ms
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, record_ref, to_row
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
@@ -248,7 +247,7 @@ def _clocks(context: Run, batch: Batch, seen: dict[str, int]) -> list[ClockReadi
             cluster_id=pairs_of_node.cluster_id,
             node=pairs_of_node.node,
             zone=pairs_of_node.zone,
-            clock=infer_utc_offset_ms(pairs_of_node.pairs, pairs_of_node.zone),
+            clock=pairs_of_node.clock,
             first_ref=pairs_of_node.first_ref,
             last_at_ms=seen.get(pairs_of_node.cluster_id, 0),
         )
