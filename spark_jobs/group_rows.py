@@ -10,10 +10,11 @@ from operator import itemgetter
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.warehouse.arrow_tables import in_types_of, rows_to_table
+from rebalance_audit.warehouse.arrow_tables import in_types_of, rows_at, rows_to_table
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least, greatest, held_in, least
@@ -83,10 +84,26 @@ def rows_of_groups(
     bounded = () if least is None else (least.column,)
     needed = dict.fromkeys((*GROUP.names, *schema.names, *asked, *bounded))
     read = pa.schema([of_table.field(column) for column in needed])
+    if where == "true" and (few := _few_of_keys(files, groups, read, least)) is not None:
+        return few.select(schema.names)
     with cursor() as db:
         source = of_keys(db, files, groups, read, least=least)
         found = db.execute(f"SELECT {listed} FROM {source} WHERE {where}").to_arrow_table()
     return in_types_of(found, schema)
+
+
+def _few_of_keys(files: Sequence[str], keys: pa.Table, schema: pa.Schema, bound: Least | None) -> pa.Table | None:
+    """These columns of the rows with these keys, as in `of_keys`; None if the keys are many, or one is null."""
+    *_, column = keys.schema.names
+    listed = set(keys[column].to_pylist())
+    if None in listed or len(listed) > LISTED_AT_MOST:
+        return None
+    rows = pa.concat_tables(
+        [schema.empty_table(), *(chosen.rows for chosen in chosen_rows(files, schema, {column: listed}, bound))]
+    )
+    wanted = set(zip(*(keys[name].to_pylist() for name in keys.schema.names), strict=True))
+    own = zip(*(rows[name].to_pylist() for name in keys.schema.names), strict=True)
+    return rows_at(rows, pa.array([at for at, key in enumerate(own) if key in wanted], pa.int64()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +143,9 @@ class GroupReader:
         # If little is new, nothing is wanted from most files.
         only_if = (place, lambda head: bool(flags_of(head).any()))
         for batch in batches_of(named, columns, _ROWS_AT_ONCE, only_if=only_if):
-            flags = flags_of(batch)
-            if flags.any():
-                yield batch if flags.all() else batch.filter(pa.array(flags))
+            places = np.flatnonzero(flags_of(batch))
+            if len(places):
+                yield from rows_at(pa.Table.from_batches([batch]), pa.array(places)).to_batches()
 
 
 INSTANTS = ("assigned_at_ms", "joined_at_ms", "started_at_ms", "ended_at_ms", "started_lower_ms")

@@ -7,6 +7,7 @@ and 0010.
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -45,6 +46,8 @@ WRITTEN = pa.schema([("table", pa.string()), ("file", pa.string())])
 """The rows in which tasks report the files they wrote."""
 ASKED_AT_MOST = 500
 _READ_BYTES = 64 << 20
+_FEW_ROWS = 300
+"""So few are looked up one by one in less time than it takes to find the distinct ones."""
 _ROW_GROUP_BYTES = 32 << 20
 _SORTED = frozenset({"silver.group_event", "gold.incident", "gold.mark"})
 """A row group then holds few groups, or few ids, and is skipped where none of them is wanted. Rows of other tables come
@@ -87,7 +90,7 @@ def batches_of(
     """
 
     def read(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        schema = pa.schema([_field(named["table"], name, name in repeated) for name in names])
+        schema = _schema_of(named["table"], tuple(names), tuple(repeated))
         for batch in _read(named["file"], named["row_group"], names, most_rows, repeated):
             yield _whole(batch, schema)
 
@@ -109,12 +112,19 @@ def _read(
         yield from opened.iter_batches(row_count, [number], held, use_threads=False)
 
 
+@functools.lru_cache(maxsize=256)
+def _schema_of(table: str, names: tuple[str, ...], repeated: tuple[str, ...]) -> pa.Schema:
+    return pa.schema([_field(table, name, name in repeated) for name in names])
+
+
 def _field(table: str, name: str, is_repeated: bool) -> pa.Field:
     field = arrow_schema(table).field(name)
     return field.with_type(pa.dictionary(pa.int32(), field.type)) if is_repeated else field
 
 
 def _whole(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if batch.schema.equals(schema):
+        return batch
     there = set(batch.schema.names)
     arrays = [
         in_type(batch.column(field.name), field.type) if field.name in there else pa.nulls(batch.num_rows, field.type)
@@ -134,6 +144,9 @@ def flags_of(column: pa.Array, ask: Callable[[pa.Array], pa.BooleanArray]) -> Fl
 
 def numbers_of(clusters: pa.Array, groups: pa.Array, known: Groups) -> Numbers:
     """The number of each row's (cluster, group), looked up once per distinct one; -1 where there is none."""
+    if len(clusters) <= _FEW_ROWS:
+        of_rows = zip(clusters.to_pylist(), groups.to_pylist(), strict=True)
+        return np.array([known.get(place, -1) for place in of_rows], np.int64)
     cluster, group = _encoded(clusters), _encoded(groups)
     width = len(group.dictionary) + 1
     codes = cluster.indices.to_numpy(zero_copy_only=False).astype(np.int64) * width

@@ -76,6 +76,15 @@ def whole(data: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def rows_at(rows: pa.Table, places: pa.Array) -> pa.Table:
+    """The rows at these places, which are in order. Neighbours are not copied: that takes ten times as long, column by
+    column."""
+    if len(places) == 0:
+        return rows.slice(0, 0)
+    first, last = places[0].as_py(), places[-1].as_py()
+    return rows.slice(first, len(places)) if last - first + 1 == len(places) else rows.take(places)
+
+
 def in_type(column: _Column, type_: pa.DataType) -> _Column:
     """The same values; Arrow casts to no dictionary but from one."""
     if column.type == type_:

@@ -324,10 +324,14 @@ class DeltaTables:
             linked(file, self._file_uri(name, inside))
         return self._add_action(name, inside)
 
+    @staticmethod
+    def _are_few(files: Sequence[str]) -> bool:
+        return len(files) <= _FEW_FILES and sum(footer(file).num_rows for file in files) <= _FEW_ROWS
+
     def _few_rows(self, name: str, files: Sequence[str], schema: pa.Schema) -> pa.Table:
         """These columns of all rows of the files; without a question to DuckDB where they are few. Where they are many,
         rows that are alike come once."""
-        if len(files) > _FEW_FILES or sum(footer(file).num_rows for file in files) > _FEW_ROWS:
+        if not self._are_few(files):
             return self._rows(name, files, schema, distinct=True)
         groups = [(file, number) for file in files for number in range(footer(file).num_row_groups)]
         return pa.concat_tables(

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rebalance_audit.warehouse.arrow_tables import whole
+from rebalance_audit.warehouse.arrow_tables import rows_at, whole
 from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, compression_of
 from rebalance_audit.warehouse.known_values import note_values, rename_values
 from rebalance_audit.warehouse.row_groups import (
@@ -44,7 +44,8 @@ class _Kept:
         self._lock = threading.Lock()
         self._columns: OrderedDict[tuple[str, int], _Columns] = OrderedDict()
         self._sizes: dict[tuple[str, int], int] = {}
-        """Kept, since Arrow counts the bytes of a nested column again each time."""
+        """Of the buffers, not of the rows: that takes a tenth of the time for nested columns, and slices keep what they
+        are slices of."""
         self._bytes = 0
 
     def of(self, file: str, number: int) -> _Columns:
@@ -67,7 +68,7 @@ class _Kept:
             held = self._columns.setdefault(place, {})
             new = rows.select([name for name in rows.schema.names if name not in held])
             held.update(zip(new.schema.names, new.columns, strict=True))
-            size = new.nbytes
+            size = new.get_total_buffer_size()
             self._sizes[place] = self._sizes.get(place, 0) + size
             self._bytes += size
             while self._bytes > KEPT_BYTES:
@@ -110,7 +111,7 @@ def put_rows(table: str, file: str, rows: pa.Table) -> None:
     except BaseException:
         writer.is_open = False  # pyarrow closes it again when it is let go, and what fails then is printed
         raise
-    keep_footer(file, footers[0])
+    keep_footer(file, footers[0], rows.schema.names)
     for number, first_row in enumerate(range(0, rows.num_rows, ROW_GROUP_ROWS)):
         note_values(file, number, rows.slice(first_row, ROW_GROUP_ROWS))
     if 0 < rows.num_rows <= ROW_GROUP_ROWS and rows.get_total_buffer_size() <= SMALL_BYTES:
@@ -165,4 +166,4 @@ def chosen_rows(
         if len(at):
             of_group = row_group(group.file, group.number, schema.names)
             places = pc.add(at.cast(pa.int64()), group.first_row)
-            yield Chosen(group.file, whole(of_group.take(at), schema), places, of_group)
+            yield Chosen(group.file, whole(rows_at(of_group, at), schema), places, of_group)

@@ -1,7 +1,7 @@
 """Which groups, rebalances, findings and incidents are in row groups that this process read or wrote.
 
 Their first and last value say little of a small file: a commit's rows are of groups from everywhere. What is known here
-is every value, four bytes for each, so that a row group without a wanted one is not read again. A file never changes.
+is every value, eight bytes for each, so that a row group without a wanted one is not read again. A file never changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KNOWN_BYTES = 16 << 20
 _BYTES_BESIDE = 200
 """Of an array, beside its numbers."""
 
-Hashes = npt.NDArray[np.uint32]
+Hashes = npt.NDArray[np.int64]
 
 
 class _Known:
@@ -60,16 +60,16 @@ class _Known:
 _known = _Known()
 
 
-def hashes_of(values: Iterable[str | None]) -> Hashes:
-    """A sorted number for each value other than null; those of different values may be alike."""
-    return np.unique(np.array([hash(value) & 0xFFFFFFFF for value in values if value is not None], np.uint32))
+def hashes_of(values: Iterable[str]) -> Hashes:
+    """Sorted numbers, one for each value; those of different values may be alike."""
+    return np.unique(np.fromiter(map(hash, values), np.int64))
 
 
 def note_values(file: str, number: int, rows: pa.Table) -> None:
     """Keeps what these rows, all of a row group, hold in their columns of COLUMNS."""
     for name in COLUMNS:
         if name in rows.schema.names and _known.of(file, number, name) is None:
-            _known.keep(file, number, name, hashes_of(rows[name].unique().to_pylist()))
+            _known.keep(file, number, name, hashes_of(rows[name].unique().drop_null().to_pylist()))
 
 
 def rename_values(file: str, other: str) -> None:

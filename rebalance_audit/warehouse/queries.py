@@ -19,6 +19,8 @@ _databases: list[duckdb.DuckDBPyConnection] = []
 """Those that are open."""
 _schemes: set[str] = set()
 """Stores that some query has named."""
+_is_small = False
+"""Whether the shared database has one thread."""
 
 
 def quoted(files: Sequence[str]) -> str:
@@ -89,13 +91,10 @@ def _shared() -> duckdb.DuckDBPyConnection:
 def expect_small(is_small: bool) -> None:
     """Whether the next queries to `cursor` are about few rows. One thread answers those with half of the CPU time,
     since other threads only look for work."""
-    if is_small != _is_small():
+    global _is_small
+    if is_small != _is_small:
         _shared().execute("SET threads = 1" if is_small else "RESET threads")
-
-
-def _is_small() -> bool:
-    found = _shared().execute("SELECT current_setting('threads')").fetchone()
-    return found is not None and found[0] == 1
+        _is_small = is_small
 
 
 def cursor() -> duckdb.DuckDBPyConnection:

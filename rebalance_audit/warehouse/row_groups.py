@@ -92,6 +92,30 @@ class _Footers:
 _footers = _Footers()
 
 
+class _ColumnNames:
+    """The names of the columns of files, in their order."""
+
+    MOST_FILES = 2_048
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_file: OrderedDict[str, Mapping[str, None]] = OrderedDict()
+
+    def of(self, file: str) -> Mapping[str, None] | None:
+        return self._by_file.get(file)
+
+    def keep(self, file: str, names: Iterable[str]) -> Mapping[str, None]:
+        found = dict.fromkeys(names)
+        with self._lock:
+            self._by_file[file] = found
+            while len(self._by_file) > self.MOST_FILES:
+                self._by_file.popitem(last=False)
+        return found
+
+
+_column_names = _ColumnNames()
+
+
 def footer(file: str) -> pq.FileMetaData:
     """The footer of a Parquet file, on whatever store. A file never changes, and a run asks for the same ones often."""
     found = _footers.of(file)
@@ -101,13 +125,15 @@ def footer(file: str) -> pq.FileMetaData:
     return found
 
 
-def keep_footer(file: str, metadata: pq.FileMetaData) -> None:
-    """Keeps the footer of a file that was just written, so that it need not be read."""
+def keep_footer(file: str, metadata: pq.FileMetaData, names: Iterable[str]) -> None:
+    """Keeps the footer of a file that was just written, and the names of its columns, so that it need not be read."""
     _footers.keep(file, metadata)
+    _column_names.keep(file, names)
 
 
 def rename_footer(file: str, name: str) -> None:
     """The file has another name from now on."""
+    _column_names.keep(name, columns_of(file))
     _footers.rename(file, name)
 
 
@@ -233,10 +259,9 @@ def _of_statistics(row_count: int, statistics: pq.Statistics | None) -> ColumnOf
     return ColumnOfGroup(row_count, None, None, not is_all_null, may_be_null)
 
 
-@functools.lru_cache(maxsize=2_048)
-def columns_of(file: str) -> tuple[str, ...]:
+def columns_of(file: str) -> Mapping[str, None]:
     """The names of a file's columns, in its order."""
-    return tuple(footer(file).schema.to_arrow_schema().names)
+    return _column_names.of(file) or _column_names.keep(file, footer(file).schema.to_arrow_schema().names)
 
 
 @functools.lru_cache(maxsize=1 << 17)
