@@ -12,9 +12,11 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from math import ceil
 
 from rebalance_audit.domain.causes import Cause
 
+from .assignors import Partition
 from .classic import ClassicGroup, Seat, State
 from .connect import CONNECTOR_ITSELF, ConnectGroup
 from .process import PlayedProcess
@@ -23,6 +25,9 @@ from .timing import draw
 ASKS_AGAIN_MS = (53.0, 59.0, 76.0)
 """From the leader's answer to a worker's next request: it has the tasks of its connectors written one after another
 (three requests of the lab's workers on 4.3.0, by their leaders' request logs)."""
+POLLS_AT_ONCE_SHARE = 0.5
+"""A worker that already knows of a change stops its tasks as soon as it has started them. Each has begun its first poll
+by then, or stops at once: a race, so even odds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class EagerConnectGroup(ConnectGroup):
     """Connectors that were started before their tasks were known."""
     again: dict[str, int] = field(default_factory=dict)
     """How many times more than in the history the tasks of each are to be written."""
+    polling_since_ms: dict[PlayedProcess, float] = field(default_factory=dict)
+    """When each worker started its work last: its tasks began to poll then."""
 
     def __post_init__(self) -> None:
         ConnectGroup.__post_init__(self)
@@ -106,6 +113,8 @@ class EagerConnectGroup(ConnectGroup):
         for seat in self.seats.values():
             if seat.process.is_alive and seat.process is not leader:
                 self.loop.after(draw(self.rng, self.timing.react_ms), partial(self.reads, seat.process))
+        self.free.add(leader)
+        self.goes_on(leader)
 
     def reads(self, process: PlayedProcess) -> None:
         self.has_read[process] = self.change_count
@@ -126,8 +135,11 @@ class EagerConnectGroup(ConnectGroup):
         """What a worker does next that is free; one that is not comes back to it."""
         if process not in self.free or not process.is_alive or not self.has_seat(process):
             return
-        while self.waiting and process is self.leading():
-            self.is_written(self.waiting.popleft(), process)
+        if self.waiting and process is self.leading():
+            self.free.discard(process)
+            writes_ms = draw(self.rng, self.timing.eager.write_ms)
+            self.loop.after(writes_ms, partial(self.is_written, self.waiting.popleft(), process))
+            return
         if process in self.news or process in self.heard:
             self.heard.discard(process)
             self.news.discard(process)
@@ -138,6 +150,29 @@ class EagerConnectGroup(ConnectGroup):
         if self.has_seat(process) and not self.seats[process.seat_key].has_joined and not process.is_joining:
             self.heard.add(process)
             self.goes_on(process)
+
+    def lets_go(self, process: PlayedProcess) -> None:
+        """Connectors stop at once, tasks when their poll is over; the worker joins when all have stopped."""
+        process.is_joining = True
+        now_ms = self.loop.now_ms
+        tasks = [resource for resource in sorted(process.owned) if resource[1] != CONNECTOR_ITSELF]
+        if self.polling_since_ms.get(process) == now_ms:
+            tasks = [task for task in tasks if self.rng.random() < POLLS_AT_ONCE_SHARE]
+        self.ledger.stops(process.owned.difference(tasks), process, now_ms)
+        process.owned.clear()
+        stopped_ms = self.tasks_stop_ms(process) if tasks else now_ms
+        self.loop.at(stopped_ms, partial(self.have_stopped, tasks, process))
+        self.loop.at(stopped_ms + draw(self.rng, self.timing.eager.stopped_ms), partial(self.joins, process))
+
+    def have_stopped(self, tasks: list[Partition], process: PlayedProcess) -> None:
+        self.ledger.stops(tasks, process, self.loop.now_ms)
+
+    def tasks_stop_ms(self, process: PlayedProcess) -> float:
+        ends_ms, pace = self.loop.now_ms, self.timing.eager
+        if pace.poll_ms > 0:
+            since_ms = self.polling_since_ms.get(process, ends_ms - self.rng.uniform(0, pace.poll_ms))
+            ends_ms = since_ms + max(1, ceil((ends_ms - since_ms) / pace.poll_ms)) * pace.poll_ms
+        return ends_ms + draw(self.rng, pace.commit_ms)
 
     def joins(self, process: PlayedProcess) -> None:
         said = self.has_said.get(process, 0)
@@ -164,6 +199,7 @@ class EagerConnectGroup(ConnectGroup):
         """It has started its work, and cannot do anything else before."""
         ConnectGroup.is_given(self, seat, process, generation)
         if process.is_alive and self.has_seat(process):
+            self.polling_since_ms[process] = self.loop.now_ms
             if self.state is State.PREPARING and not seat.has_joined and generation != self.generation:
                 self.heard.add(process)
             self.has_tasks_written(process)

@@ -74,6 +74,24 @@ thread hears of it from its network thread; other libraries are taken for librdk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EagerPace:
+    """What Connect's workers take under connect.protocol=eager, where the history is of incremental ones: the lab's."""
+
+    write_ms: Draws = (51, 61, 62, 73, 81, 120)
+    """The leader writes a change and reads it back, and does nothing else meanwhile (six requests of connectors' tasks
+    to a leader that had nothing else to do, in the golden captures of 4.3.0)."""
+    poll_ms: float = 500
+    """A source task that is asked to stop ends its poll first (AbstractWorkerSourceTask.execute). The lab's sleep so
+    long in each (TruthSourceTask)."""
+    commit_ms: Draws = (23, 30, 33, 37, 40, 43, 55, 97)
+    """From there to its stop: it sends what it polled, waits until that is written, and commits its offsets
+    (finalOffsetCommit; 15 stops in the golden capture connect_eager of 4.3.0)."""
+    stopped_ms: Draws = (5, 10, 18, 31, 64)
+    """From a worker's last task that has stopped to the end of the join phase, which it is the last to enter: states
+    are written before (the same capture)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     react_ms: Draws = REACT_MS
     """From the heartbeat that says the group rebalances to the revoked callback (eager) or the request to join, of the
@@ -106,6 +124,7 @@ class Timing:
     delays_again: bool | None = None
     """Whether that delay begins once more for members that come in it to a group that was emptied; None: no start of
     the history shows it."""
+    eager: EagerPace = EagerPace()
     is_measured: tuple[str, ...] = ()
     """Names of the values that come from this group's own history."""
 
