@@ -84,7 +84,7 @@ test-differential: $(STAMP) ## Half a million records, and 2,000 groups of each 
 
 score: $(STAMP) ## Every capture, golden and in captures/, against what its clients saw (FLAGS=--failures: what is wrong)
 	$(BIN)/python -m tests.score $(FLAGS)
-	$(BIN)/python -m tests.replay_pairs tests/pairs
+	$(BIN)/python -m tests.replay_pairs tests/pairs tests/pairs_unseen
 
 unions: $(STAMP) ## All captures, as for score, in one warehouse: each group gets the rows it gets alone, in any order
 	$(BIN)/python -m tests.spark_jobs.unions

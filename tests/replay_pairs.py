@@ -1,10 +1,11 @@
 """`whatif` against real clusters: the same timetable under two settings, predicted from one and measured in the other.
 
-python -m tests.replay_pairs DIR      every capture below DIR that `python -m infra.lab.pairs` made
+python -m tests.replay_pairs DIR...      every capture below DIR that `python -m infra.lab.pairs` made
 
 A pair is one story under its first setting (A) and under another (B), with one library on one version of the brokers,
 each run several times. The prediction is made from the evidence of A's runs alone. What the runs cost is taken from
-their clients' own clocks. First waits are left out: when a process that starts is first heard of differs.
+their clients' own clocks. First waits are left out, of costs and of savings: when a process that starts is first heard
+of differs.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-from infra.lab.pairs import FIRST, SETTINGS, pair_group
+from infra.lab.pairs import FIRST, GAP_S, RESTART_S, SETTINGS, pair_group
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import GroupEvidence
 from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.replay.deploys import deploys_of
 from rebalance_audit.domain.replay.requests import RequestError
 from rebalance_audit.domain.replay.situation import Situation, situation_of
 from rebalance_audit.domain.replay.whatif import Option, fit_of, option_of
@@ -133,9 +136,9 @@ def pairs_of(sides: Mapping[tuple[str, str, str, str], Sequence[Side]]) -> Itera
 
 def _options(
     first: Sequence[Side], asked: Sequence[str], situations: dict[int, Situation]
-) -> tuple[list[Option], str | None]:
-    """What each of A's runs says of B's setting; and why one says nothing."""
-    options: list[Option] = []
+) -> tuple[list[tuple[Option, float]], str | None]:
+    """What each of A's runs says of B's setting, with the seconds of A's first waits; and why one says nothing."""
+    options: list[tuple[Option, float]] = []
     refused: str | None = None
     for side in first:
         from_a = situations.setdefault(id(side), situation(side.evidence))
@@ -144,28 +147,45 @@ def _options(
             refused = fit.refused
             continue
         try:
-            option = option_of(from_a, list(asked))
+            option = option_of(from_a, [_as_seen(pair, from_a) for pair in asked])
         except RequestError as error:
             refused = str(error)
             continue
         if option.refused is None:
-            options.append(option)
+            options.append((option, from_a.measured.cost.first_wait_seconds))
         refused = option.refused or refused
     return options, refused
+
+
+def _as_seen(asked: str, from_a: Situation) -> str:
+    """A deploy's times as A's history has them, changed by what B's timetable changes: a history sees a process when it
+    asks to join, some tenths of a second after its start (a JVM on a busy machine: 3 s), and the timetable does not."""
+    name, _, value = asked.partition("=")
+    deploys = deploys_of(from_a.script)
+    if name == "deploy.restart":
+        seen_ms = [restart.away_ms for deploy in deploys for restart in deploy]
+        planned_s = RESTART_S
+    elif name == "deploy.gap":
+        seen_ms = [b.closed_ms - a.started_ms for deploy in deploys for a, b in pairwise(deploy)]
+        planned_s = GAP_S
+    else:
+        return asked
+    later_ms = 1_000 * (float(value.removesuffix("s")) - planned_s)
+    return f"{name}={max(0, round(statistics.median(seen_ms) + later_ms))}"
 
 
 def _pair(
     key: tuple[str, str, tuple[str, ...], str, str],
     first: Sequence[Side],
     after: Sequence[Side],
-    options: Sequence[Option],
+    options: Sequence[tuple[Option, float]],
     refused: str | None,
 ) -> Pair:
-    def mean(name: str) -> float:
-        values = [
-            getattr(o, name) - (o.cost.first_wait_seconds if o.cost and name.startswith("cost") else 0.0)
-            for o in options
-        ]
+    def mean(name: str, *, is_saving: bool = False) -> float:
+        values = []
+        for option, waited_before in options:
+            waits = option.cost.first_wait_seconds if option.cost else 0.0
+            values.append(getattr(option, name) + (waits - waited_before if is_saving else -waits))
         return statistics.mean(values) if values else 0.0
 
     return Pair(
@@ -175,8 +195,8 @@ def _pair(
         predicted=mean("cost_seconds"),
         lower=max(0.0, mean("cost_lower_seconds")),
         upper=mean("cost_upper_seconds"),
-        saved_lower=mean("saved_lower_seconds"),
-        saved_upper=mean("saved_upper_seconds"),
+        saved_lower=mean("saved_lower_seconds", is_saving=True),
+        saved_upper=mean("saved_upper_seconds", is_saving=True),
         refused=refused if not options else None,
     )
 
@@ -241,5 +261,6 @@ def _listed(values: Sequence[float]) -> str:
 
 
 if __name__ == "__main__":
-    for line in table(list(pairs_of(sides_below(Path(sys.argv[1]))))):
-        print(line)
+    for folder in sys.argv[1:]:
+        for line in table(list(pairs_of(sides_below(Path(folder))))):
+            print(line)

@@ -47,8 +47,13 @@ FOURTH: Step = (25.3, "start", "d4")
 """Under a setting with a member more."""
 
 
-def deploy(*, gap_s: float = 11.3, restart_s: float = 5.2, at_once: bool = False, members: int = 3) -> Sequence[Step]:
-    """Three members start, and are closed and started again; `gap_s`: from a start to the next close."""
+GAP_S, RESTART_S = 11.3, 5.2
+
+
+def deploy(
+    *, gap_s: float = GAP_S, restart_s: float = RESTART_S, at_once: bool = False, members: int = 3
+) -> Sequence[Step]:
+    """Three members start, and are closed and started again; `gap_s`: from the start of a process to the next close."""
     steps: list[Step] = [*STARTS, FOURTH][:members]
     closed_s = 27.7
     for name in ("d1", "d2", "d3", "d4")[:members]:
@@ -192,6 +197,9 @@ SETTINGS: Mapping[str, Setting] = {
         workers=_workers("sessioned", delay_s=5),
     ),
     "at-once": Setting(asked=("deploy.order=all-at-once",), steps={"deploy": deploy(at_once=True)}),
+    "at-once-delay": Setting(  # no pair: it shows what coordinators do with a group that was emptied
+        asked=(), initial_delay_ms=3_000, steps={"deploy": deploy(at_once=True)}
+    ),
     "quick": Setting(asked=("deploy.restart=2s",), steps={"deploy": deploy(restart_s=2)}),
     "four": Setting(asked=("members=4",), steps={"deploy": deploy(members=4), "deaths": FOUR_IN_DEATHS}),
     "two": Setting(asked=("members=2",), steps={"deploy": deploy(members=2)}),

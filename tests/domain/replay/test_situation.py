@@ -81,6 +81,20 @@ def test_cold_starts_show_the_initial_delay(
     assert (timing.initial_delay_ms, timing.delays_again) == (delay_ms, again)
 
 
+@pytest.mark.parametrize(("capture", "again", "waits_ms"), [("d39", False, 3_000), ("d44", True, 6_000)])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_an_emptied_group_waits_once_more_at_the_coordinator_in_java(
+    capture: str, again: bool, waits_ms: int, number: int
+) -> None:
+    """The lab closed three members and started them again 5 s later, on 3.9.1 (Scala) and on 4.4.0 (Java)."""
+    groups = gathered(GOLDEN.parent / "pairs_unseen" / f"{capture}-{number}").groups
+    (evidence,) = (g for g in groups if g.group_id.startswith("deploy.at-once-delay"))
+    rows = [measure(r) for r in reconstruct(evidence).rebalances]
+    timing, back = timing_of(rows), rows[-1]
+    assert (timing.initial_delay_ms, timing.delays_again) == (3_000, again)
+    assert (back.joined_at_ms or 0) - (back.started_at_ms or 0) == pytest.approx(waits_ms, abs=10)
+
+
 @pytest.mark.parametrize(("library", "least_ms", "most_ms"), [("java", 600, 1_000), ("librdkafka", 180, 300)])
 def test_a_java_process_might_have_started_much_earlier_or_later(library: str, least_ms: int, most_ms: int) -> None:
     lives = [replace(life, libraries=(library,)) for life in (a_life("a", 0), a_life("b", 10_000))]
