@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,7 +15,7 @@ from app import access, words
 from app.page.address import arrive, link
 from app.page.saying import note, panel, title
 from app.page.time_range import carried, keep_zone
-from app.queries import Questions, WarehouseError, opened, opened_for_visitor
+from app.queries import Questions, WarehouseError, asked_tables, opened, opened_for_visitor
 from app.words import Html, fill
 
 ENVIRONMENT_NAME = "REBALANCE_AUDIT_WAREHOUSE"
@@ -64,22 +65,23 @@ def run(chosen: Any) -> None:
     st.session_state["links"] = 0  # that lead to this page itself
     keep_zone()
     place = st.container()
-    try:
-        chosen.run()
-    except WarehouseError as error:
-        broken("The warehouse cannot be read.", str(error))
-    except Exception as error:
-        _log.exception("a page failed")
-        if _over_damage():
-            st.rerun()
-        broken(
-            "This page could not be shown.",
-            f"The fault is in this page ({type(error).__name__}), not in the warehouse. The server's log has the "
-            "details; the other pages work.",
-        )
-    finally:  # also after `st.stop`
-        with place:
-            _damage()
+    with asked_tables() as asked:
+        try:
+            chosen.run()
+        except WarehouseError as error:
+            broken("The warehouse cannot be read.", str(error))
+        except Exception as error:
+            _log.exception("a page failed")
+            if _over_damage():
+                st.rerun()
+            broken(
+                "This page could not be shown.",
+                f"The fault is in this page ({type(error).__name__}), not in the warehouse. The server's log has the "
+                "details; the other pages work.",
+            )
+        finally:  # also after `st.stop`
+            with place:
+                _damage(asked)
 
 
 def _over_damage() -> bool:
@@ -91,12 +93,12 @@ def _over_damage() -> bool:
         return False
 
 
-def _damage() -> None:
-    """Lists what the page could not read, above everything else, so that missing tables are not taken for empty
-    ones."""
+def _damage(asked: Collection[str]) -> None:
+    """Lists which of the tables that the page asked could not be read, above everything else, so that missing tables
+    are not taken for empty ones."""
     location = warehouse_location()
     try:
-        found = opened_for_visitor(location).damaged() if location is not None else {}
+        found = opened_for_visitor(location).damaged(asked) if location is not None else {}
     except WarehouseError:
         return  # the page itself says so
     if found:

@@ -32,12 +32,17 @@ def note(template: str, /, **parts: object) -> None:
     st.html(fill(f'<p class="ra-note">{template}</p>', **parts))
 
 
+def not_read(table: str) -> None:
+    """In the place of what a table that could not be read (`Tables.unread`) would have shown."""
+    note("Not known: {table} cannot be read.", table=table)
+
+
 def nothing(unread: str | None, template: str, /, **parts: object) -> None:
-    """That there is none; where the table that holds them could not be read (`Tables.unread`), that nobody knows."""
+    """That there is none; where the table that holds them could not be read, that nobody knows."""
     if unread is None:
         note(template, **parts)
     else:
-        note("Not known: {table} cannot be read.", table=unread)
+        not_read(unread)
 
 
 def panel(*paragraphs: Html) -> None:

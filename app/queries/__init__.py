@@ -16,12 +16,13 @@ from app.queries.present import PresentQuestions
 from app.queries.reassignments import ReassignmentQuestions
 from app.queries.rebalances import RebalanceQuestions
 from app.queries.responses import ResponseQuestions
+from app.queries.tables import asked_tables
 from app.queries.trust import TrustQuestions
 from app.queries.whatif import WhatifQuestions
 from rebalance_audit.domain.teams import Sight
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
-__all__ = ["HOME_OPEN", "HOME_OVER", "HOUR_MS", "Questions", "WarehouseError", "opened", "opened_for_visitor"]
+__all__ = ["HOME_OPEN", "HOME_OVER", "HOUR_MS", "Questions", "WarehouseError", "asked_tables", "opened", "opened_for_visitor"]
 
 HOUR_MS = 3_600_000
 HOME_OPEN, HOME_OVER = 12, 6

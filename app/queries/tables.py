@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import fields
 from typing import Any, Self, TypeVar
 
@@ -30,6 +32,21 @@ _KEPT_BUILT = 16
 AT = numbers.HAPPENED_AT
 COUNTED = numbers.IS_COUNTED
 HANDS_OUT_TASKS = numbers.HANDS_OUT_TASKS
+
+_asked: ContextVar[set[str] | None] = ContextVar("asked", default=None)
+
+
+@contextmanager
+def asked_tables() -> Iterator[set[str]]:
+    """Collects the tables that this thread's answers rest on, new ones and remembered ones."""
+    around, found = _asked.get(), set[str]()
+    token = _asked.set(found)
+    try:
+        yield found
+    finally:
+        _asked.reset(token)
+        if around is not None:
+            around |= found
 
 
 def booked_in(span: Span) -> str:
@@ -82,13 +99,24 @@ class Tables:
 
     def table(self, sql: str, params: Sequence[Any] = (), near: Near = EVERYWHERE) -> pa.Table:
         """`near`: see `Catalog.query`."""
+        if (asked := _asked.get()) is not None:
+            asked |= self._catalog.asked_of(sql)
         key = (sql, near[0], *(tuple(p) if isinstance(p, list) else p for p in (*params, *near[1])))
         return self._remembered(self._answers, _KEPT_ANSWERS, key, lambda: self._ask(sql, params, near))
 
     def built(self, key: tuple[Any, ...], build: Callable[[], T]) -> T:
         """A value worked out from answers, for those that take longer to work out than to query. Kept as answers
         are."""
-        return self._remembered(self._built, _KEPT_BUILT, key, build)
+
+        def noted() -> tuple[T, frozenset[str]]:
+            with asked_tables() as of:
+                made = build()
+            return made, frozenset(of)
+
+        made, of = self._remembered(self._built, _KEPT_BUILT, key, noted)
+        if (asked := _asked.get()) is not None:
+            asked |= of
+        return made
 
     def _remembered(self, kept: dict[tuple[Any, ...], T], most: int, key: tuple[Any, ...], make: Callable[[], T]) -> T:
         """Made outside the lock; kept only if nothing was published meanwhile."""
@@ -104,10 +132,11 @@ class Tables:
                 kept[key] = made
         return made
 
-    def damaged(self) -> dict[str, str]:
-        """What could not be read of this publication, and what to do, a sentence by table, as far as anybody asked."""
+    def damaged(self, among: Collection[str] | None = None) -> dict[str, str]:
+        """What could not be read of this publication, and what to do, a sentence by table, as far as anybody asked;
+        only of these tables, if they are given."""
         with self._lock:
-            return dict(self._damaged)
+            return {name: why for name, why in self._damaged.items() if among is None or name in among}
 
     def unread(self, *names: str) -> str | None:
         """The first of these tables that could not be read, as far as anybody asked: what rests on it is not known."""
@@ -135,7 +164,7 @@ class Tables:
         except (duckdb.Error, DeltaError, pa.ArrowException, OSError, TableGoneError) as error:
             if (sentence := store_fault(error)) is not None:
                 raise WarehouseError(sentence) from error
-            found = damages(self._warehouse, self._catalog.mentioned(sql) - without)
+            found = damages(self._warehouse, self._catalog.asked_of(sql) - without)
             if not found:
                 _log.exception("a query failed over tables that seem whole")
                 raise WarehouseError(

@@ -142,7 +142,7 @@ def listing() -> None:
     page.title("Findings", under="What is open, what was?")
     open_count = sum(f.status == FindingStatus.OPEN for f in everything)
     if unread := reader.unread("gold.finding"):
-        page.nothing(unread, "")
+        page.not_read(unread)
         return
     if not everything:
         page.say("<b>Nothing was found</b> in what was read.")

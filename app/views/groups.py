@@ -118,7 +118,7 @@ def listing(span: Span) -> None:
         else "",
     )
     if unread := reader.unread("gold.group"):
-        page.nothing(unread, "")
+        page.not_read(unread)
     elif found.empty:
         page.panel(
             fill(

@@ -50,7 +50,7 @@ def badge(i: IncidentRow) -> str:
 def incidents(span: Span, counted: IncidentCount, open_: list[IncidentRow]) -> None:
     if unread := reader.unread("gold.incident"):
         page.heading("Incidents")
-        page.nothing(unread, "")
+        page.not_read(unread)
         return
     page.heading(f"Incidents: {counted.open_count:,} open, {counted.over_count:,} over")
     with_cluster = len(seen) > 1

@@ -145,7 +145,7 @@ def all_clusters() -> None:
     """Every cluster in a line, since a stalled one may be in another than the one that is looked at."""
     found = reader.reassignments_by_cluster()
     if unread := reader.unread("gold.reassignment"):
-        page.nothing(unread, "")
+        page.not_read(unread)
         return
     running, still = sum(c.open_count for c in found), sum(c.stalled_count for c in found)
     page.say(
@@ -190,7 +190,7 @@ def overview() -> None:
         if unread is None:
             st.html(fill('<p class="ra-say">{s}</p>', s=said))
         else:
-            page.nothing(unread, "")
+            page.not_read(unread)
         page.note("As of {at}: there the evidence of this cluster ends.", at=words.instant(whole.to_ms, page.zone()))
         panels.typed(stalled)
         with st.container(horizontal=True):

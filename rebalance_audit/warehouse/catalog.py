@@ -152,8 +152,7 @@ class Catalog:
         the same files.
         """
         versions = self._warehouse.published()
-        names = self.mentioned(sql) if self._sight is None else needed(self.mentioned(sql))
-        files = self._warehouse.seen_files(names, without, versions)
+        files = self._warehouse.seen_files(self.asked_of(sql), without, versions)
         judged = {} if self._sight is None else self._warehouse.seen_files([_GROUPS, _TASKS], without, versions)
         with self._lock:
             publication = self._of(versions)
@@ -182,10 +181,12 @@ class Catalog:
                 publication.readers -= 1
                 self._let_go()
 
-    def mentioned(self, sql: str) -> set[str]:
-        """The tables that the SQL names."""
-        asked = [made.of for flat, made in _MADE.items() if flat in sql]
-        return {*self._warehouse.mentioned(sql), *asked, *([_OF] if NEAR in sql else [])}
+    def asked_of(self, sql: str) -> set[str]:
+        """The tables that an answer rests on: those that the SQL names, and those that say which rows may be seen."""
+        named = {*self._warehouse.mentioned(sql), *(made.of for flat, made in _MADE.items() if flat in sql)}
+        if NEAR in sql:
+            named.add(_OF)
+        return named if self._sight is None else needed(named) | {_GROUPS, _TASKS}
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         if self._db is None:

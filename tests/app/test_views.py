@@ -595,6 +595,16 @@ def test_lost_files_are_said_and_nothing_else_breaks(opened: Open, tmp_path: Pat
     assert "3 incidents open, 1 critical" in said(opened(tmp_path / "w", "home"))
 
 
+def test_a_page_names_the_damaged_tables_that_it_asks_and_no_others(opened: Open, tmp_path: Path) -> None:
+    gold_rows.write(tmp_path / "w", many=0)
+    for file in (tmp_path / "w" / "gold" / "connect_task").glob("*.parquet"):
+        file.unlink()
+    for _ in range(2):  # also where all answers are remembered
+        assert "gold.connect_task (" in said(opened(tmp_path / "w", "connect"))
+        for view in ("home", "groups", "trust"):
+            assert "cannot be read" not in said(opened(tmp_path / "w", view))
+
+
 LOST = [
     # the table, the page, what it must not say without it, what it says
     ("incident", "home", "No incident open", "Which incidents are open is not known: gold.incident cannot be read."),
