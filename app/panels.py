@@ -49,14 +49,13 @@ def findings(found: list[FindingRow]) -> None:
 
 
 def findings_of_group(found: list[FindingRow]) -> None:
-    """The worst of one group, and where the rest is."""
+    """The first of these, and where all of their group are."""
     findings(found[:6])
     if len(found) == 1:
         only = found[0]
         page.link("The finding, with its evidence", "findings", cluster=only.cluster_id, finding=only.finding_id)
     elif found:
-        label = f"All {len(found)} findings of this group"
-        page.link(label, "findings", cluster=found[0].cluster_id, group=found[0].group_id)
+        page.link("All findings of this group", "findings", cluster=found[0].cluster_id, group=found[0].group_id)
 
 
 def typed(stalled: list[Reassignment]) -> None:

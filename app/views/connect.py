@@ -4,18 +4,20 @@ import pandas as pd
 import streamlit as st
 
 from app import charts, page, panels, sentences, words
-from app.answers.rows import ConnectTask, Rebalance, is_by_design
+from app.answers.rows import ConnectTask, IncidentRow, Rebalance, is_by_design
 from app.charts import bars
 from app.words import Html, fill
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.history import worker_name
 from rebalance_audit.domain.explain.connect_changes import ConnectorChange, Touched, connector_changes
 from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect_stories
-from rebalance_audit.domain.kinds import STOOD_STILL, FindingStatus, Mode, TaskState
+from rebalance_audit.domain.kinds import STOOD_STILL, FindingStatus, Mode, Severity, TaskState
 
 MOST_STORIES = 6
+MOST_ROUNDS = 8
 MOST_CHANGES = 20
 MOST_HISTORY = 2_000
+SEVERITIES = list(Severity)
 
 
 def name_of(task: ConnectTask) -> str:
@@ -47,22 +49,34 @@ def in_span(from_ms: int | None, to_ms: int | None) -> bool:
     return (from_ms is None or from_ms <= span.to_ms) and (to_ms is None or to_ms >= span.from_ms)
 
 
-def stories() -> None:
-    """The newest, in the order they happened, the rest counted; what connectors' changes did has a place of its own."""
+def incident_of(story: ConnectStory) -> IncidentRow | None:
+    """The gravest that one of its rounds belongs to."""
+    found = [reader.incident_of_rebalance(cluster_id, i) for i in story.rebalance_ids[:MOST_ROUNDS]]
+    return min(
+        (i for i in found if i is not None),
+        key=lambda i: (i.expected, -SEVERITIES.index(i.severity), i.incident_id),
+        default=None,
+    )
+
+
+def stories() -> set[str]:
+    """The newest, in the order they happened, the rest counted; what connectors' changes did has a place of its own.
+    Returns the findings that these stories are about."""
     stories = [
         s for s in connect_stories(whole_rebalances) if s.kind != "connector_changed" and in_span(s.from_ms, s.to_ms)
     ]
     found = once([s for s in stories if not is_quiet(s)])
     quiet = len(stories) - len(found)
     if not stories:
-        return
+        return set()
     page.heading("What happened, in plain words")
     page.note(
         "Workers share connectors and their tasks. When something changes they agree again who runs what: a "
         "rebalance. Each is numbered, as a generation."
     )
-    for story in found[-MOST_STORIES:]:
-        show_story(story)
+    shown = [(story, incident_of(story)) for story in found[-MOST_STORIES:]]
+    for story, incident in shown:
+        show_story(story, incident)
     if len(found) > MOST_STORIES:
         page.note(
             "{n} earlier ones in that time; choose a shorter one to read them.", n=f"{len(found) - MOST_STORIES:,}"
@@ -71,26 +85,34 @@ def stories() -> None:
         also = "Besides, a" if found else "A"
         times = "" if quiet == 1 else f" {quiet:,} times"
         page.note("{also} worker joined{times}, and nothing that ran had to stop.", also=also, times=times)
+    return {f for _, incident in shown if incident is not None for f in incident.finding_ids}
 
 
-def show_story(story: ConnectStory) -> None:
+def show_story(story: ConnectStory, incident: IncidentRow | None) -> None:
     rounds = rounds_of(story)
+    is_trouble = incident is not None and incident.status == "open" and not incident.expected
+    advice = incident.advice if incident is not None and is_trouble else None
     st.html(
         fill(
-            '<div class="ra-incident"><p class="ra-note">{at}{until}</p><p><b>{title}.</b> {text} {cost}</p></div>',
+            '<div class="ra-incident ra-{tone}"><p class="ra-note">{at}{until}</p><p><b>{title}.</b> {text} {cost}</p>'
+            "{advice}</div>",
+            tone=incident.severity if incident is not None and is_trouble else "info",
             at=words.instant(story.from_ms, page.zone()),
             until=f", for {words.duration(story.to_ms - story.from_ms)}" if story.to_ms is not None else ", goes on",
             title=story.title,
             text=story.text,
             cost=sentences.cost_beside_eager(rounds),
+            advice=fill("<p>What to do: {a}</p>", a=words.with_code(advice)) if advice else Html(""),
         )
     )
     end_ms = story.to_ms if story.to_ms is not None else span.to_ms
     room = max(2_000, (end_ms - story.from_ms) // 5)
     with st.container(horizontal=True):
         closer = {"from": story.from_ms - room, "to": end_ms + room}
+        if incident is not None:
+            page.link("Its incident", "incident", cluster=cluster_id, incident=incident.incident_id)
         page.link("Look closer", "connect", cluster=cluster_id, group=group_id, by="workers", **closer)
-        for r in rounds[:8]:
+        for r in rounds[:MOST_ROUNDS]:
             number = words.number_of(r.generation_id, r.group_epoch, r.rewrite_seq)
             page.link(number.capitalize(), "rebalance", cluster=cluster_id, rebalance=r.rebalance_id)
 
@@ -247,7 +269,7 @@ reader = page.reader()
 groups = reader.connect_groups()
 page.title("Connect", under="Which tasks were not running?")
 if unread := reader.unread("gold.connect_task", "gold.group") if not groups else None:
-    page.nothing(unread, "")
+    page.not_read(unread)
     st.stop()
 if not groups:
     page.panel(
@@ -276,12 +298,15 @@ whole_rebalances = reader.rebalances_around(cluster_id, group_id, span)
 by_id = {r.rebalance_id: r for r in whole_rebalances}
 with place_of_answer:
     if unread := reader.unread("gold.connect_task"):
-        page.nothing(unread, "")
+        page.not_read(unread)
     else:
         st.html(fill('<p class="ra-say">{a}</p>', a=sentences.connect(tasks, span)))
 if tasks:
     picture_of(tasks)
-    stories()
-    panels.findings_of_group(reader.findings(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN))
+    in_stories = stories()
+    open_ = reader.findings(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN)
+    if apart := [f for f in open_ if f.finding_id not in in_stories]:
+        page.heading("Also found")
+        panels.findings_of_group(apart)
     neighbours_hit()
     history(tasks)

@@ -25,7 +25,7 @@ from rebalance_audit.exporter import read_metrics
 from rebalance_audit.reports.period import Report
 from rebalance_audit.reports.read import read_report
 from rebalance_audit.warehouse.warehouse import Warehouse
-from tests.app.test_views import MAIN, cells, said
+from tests.app.test_views import MAIN, cells, links, said
 
 
 @pytest.fixture(scope="module")
@@ -195,3 +195,14 @@ def test_no_page_shows_a_duration_below_zero(page: Any, demo: Warehouse) -> None
     for row in reader.rows("SELECT cluster_id, rebalance_id FROM gold.movement WHERE pause_lower_ms < 0 LIMIT 3"):
         at = page("rebalance", cluster=row["cluster_id"], rebalance=row["rebalance_id"])
         assert not below.search(said(at) + cells(at)), row
+
+
+def test_connect_shows_one_kill_once_with_its_cost_and_what_to_do(page: Any, demo: Warehouse) -> None:
+    (incident,) = (i for i in demo.read("gold.incident").to_pylist() if i["kind"] == "connect_worker")
+    assert incident["finding_ids"]
+    at = page("connect")
+    text = said(at)
+    assert text.count("Worker localhost:21293 went and did not come back") == 1
+    assert "vanished without leaving" not in text  # the finding of the same kill
+    assert "What to do: Bring the worker back" in text
+    assert any(label == "Its incident" and "incident?" in target for label, target in links(at))
