@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import access
 from app.access import Visitor, parsed, visitor_of
-from app.queries import Questions, opened
+from app.queries import Questions, asked_tables, opened
 from rebalance_audit.domain.incidents import incident_row
 from rebalance_audit.domain.incidents.responses import ResponseRefused, acknowledgement, silence
 from rebalance_audit.domain.teams import Sight, TeamOf
@@ -201,6 +201,17 @@ def test_tables_without_a_group_are_empty_for_a_team(shared: Path) -> None:
     for table in ("gold.check", "gold.reassignment", "silver.undecoded", "gold.leader_election", "gold.quarantine"):
         assert ours.rows(f"SELECT count(*) AS n FROM {table}") == [{"n": 0}]
     assert all_of_it.rows("SELECT count(*) AS n FROM gold.reassignment") != [{"n": 0}]
+
+
+def test_a_team_reads_which_table_its_pages_lack(tmp_path: Path) -> None:
+    """Which rows are theirs stands in gold.group and gold.connect_task, whatever is asked."""
+    gold_rows.write(tmp_path / "w", many=0)
+    for file in (tmp_path / "w" / "gold" / "connect_task").glob("*.parquet"):
+        file.unlink()
+    ours = reader_of(tmp_path / "w")
+    with asked_tables() as asked:
+        assert ours.rows("SELECT DISTINCT group_id FROM gold.rebalance") == [{"group_id": "orders"}]
+    assert [*ours.damaged(asked)] == ["gold.connect_task"]
 
 
 def reader_of(location: Path, *, may_answer: bool = True) -> Questions:
