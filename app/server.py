@@ -17,10 +17,9 @@ import pyarrow.pandas_compat  # noqa: F401  # Streamlit loads it with the first 
 from streamlit.web import cli
 
 from app import access
-from app.answers import coincidence, compare, evidence  # noqa: F401
-from app.answers.rows import Span
+from app.answers import coincidence, compare, evidence, ranges  # noqa: F401
 from app.charts import BUCKETS
-from app.queries import HOME_OPEN, HOME_OVER, HOUR_MS, WarehouseError, opened
+from app.queries import WarehouseError, opened
 from rebalance_audit.domain.kinds import FindingStatus
 
 LONGEST_WAIT_S = 20
@@ -37,13 +36,14 @@ def ask_homes_questions(location: str) -> None:
         reader.marks()
         reader.findings(status=FindingStatus.OPEN)
         if (whole := reader.span()) is not None:
-            day = Span(from_ms=max(whole.from_ms, whole.to_ms - 24 * HOUR_MS), to_ms=whole.to_ms)
-            reader.fleet(day)
-            reader.fleet_over_time(day, BUCKETS)
-            reader.incident_count(day)
-            reader.incidents(day, expected=False, is_open=True, most=HOME_OPEN)
-            reader.incidents(day, expected=False, is_open=False, most=HOME_OVER)
-            reader.groups(day)
+            first = ranges.preset(ranges.of_home(reader.open_at_home(whole), whole), whole)
+            reader.open_at_home(first)
+            reader.open_kinds(first)
+            reader.fleet(first)
+            reader.fleet_over_time(first, BUCKETS)
+            reader.incident_count(first)
+            reader.over_at_home(first)
+            reader.groups(ranges.preset("24 h", whole))
 
 
 def main(arguments: list[str]) -> None:

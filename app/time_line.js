@@ -219,15 +219,16 @@ export default function (component) {
     const colourOf = (family) => family === 0 ? c.bad : family === 4 ? c.faint : family === CHANGE ? c.waiting : family === CHAIN ? c.text : c.quiet;
     const isKept = (family) => family === 0 || family === CHANGE;
     const taken = new Map();
-    let inView = 0;
-    for (let i = 0; i < marks.at.length; i++) if (marks.at[i] >= low && marks.at[i] <= high) inView++;
+    let inView = 0, changes = 0;
+    for (let i = 0; i < marks.at.length; i++) if (marks.at[i] >= low && marks.at[i] <= high) { inView++; if (marks.family[i] === CHANGE) changes++; }
     const crowd = Math.min(1, 0.16 * (g.width - g.gutter) / Math.max(1, inView));  // where marks crowd, they must not hide the lanes
+    const isFlagOnly = changes > (g.width - g.gutter) / 40;  // a fleet is deployed somewhere all the time
     for (const isFailure of [false, true]) for (let i = 0; i < marks.at.length; i++) {
       if (isKept(marks.family[i]) !== isFailure || marks.at[i] < low || marks.at[i] > high) continue;
       const x = g.gutter + (marks.at[i] - low) * g.scale;
       context.fillStyle = colourOf(marks.family[i]);
       context.globalAlpha = Math.max(0.06, (marks.family[i] === 4 ? 0.7 : 0.85) * crowd);
-      context.fillRect(x - 0.5, lanesTop, marks.family[i] === 0 ? 1.5 : 1, lanesBottom - lanesTop);
+      if (!isFlagOnly || marks.family[i] !== CHANGE) context.fillRect(x - 0.5, lanesTop, marks.family[i] === 0 ? 1.5 : 1, lanesBottom - lanesTop);
       context.globalAlpha = 1;
       const cell = Math.round(x / 9), held = taken.get(cell);
       if (held === undefined || isFailure) taken.set(cell, i);

@@ -30,6 +30,7 @@ __all__ = [
     "GroupCost",
     "Headline",
     "IncidentCount",
+    "IncidentKind",
     "IncidentRow",
     "IncompleteRow",
     "LetGoRow",
@@ -129,6 +130,8 @@ class CauseShare:
     client: str | None = None
     """The client most of these were about: instance id, else client id."""
     client_count: int = 0
+    also_count: int = 0
+    """How many more clients as many of these were about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +239,15 @@ class IncidentCount:
     longer_count: int
     """With a cost, and begun before the span or gone on after it: counted whole, so that costs of incidents may add up
     to more than those of the span's rebalances."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentKind:
+    """Open incidents of one kind, which nobody meant."""
+
+    kind: str
+    """The rule of their gravest finding, or their root cause where they have none."""
+    incident_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

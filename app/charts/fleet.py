@@ -20,7 +20,8 @@ _LAYERS = (Style.RESTING_LOW, Style.WORKING, Style.FAILURE)
 
 def fleet_strip(counted: pd.DataFrame, span: Span, marks: Sequence[MarkRow], show: str, unit: str) -> TimeLine:
     """Lanes = clusters, as high as `show` (`rebalances` or `cost`) in each stretch of time; failures in the colour for
-    bad. Many clusters: those with the most, and the others together.
+    bad. Many clusters: those with the most, and the others together,
+    drawn to a scale of their own: a hundred clusters in one lane would make every other lane flat.
     `unit`: what stood still in them."""
     length = max(1.0, span.length_ms / BUCKETS)
     family = counted["trigger"].map(words.family)
@@ -29,7 +30,7 @@ def fleet_strip(counted: pd.DataFrame, span: Span, marks: Sequence[MarkRow], sho
     weights = table.groupby("cluster_id")[["rebalances", "cost"]].sum()
     order = weights.sort_values([show, "rebalances"], ascending=False, kind="stable").index.tolist()
     shown, others = order[:MOST_CLUSTERS], order[MOST_CLUSTERS:]
-    labels = [words.name(c, 40) for c in shown] + ([f"{len(others):,} more clusters"] if others else [])
+    labels = [words.name(c, 40) for c in shown] + ([f"{len(others):,} more, own scale"] if others else [])
     lane_of = {c: i for i, c in enumerate(shown)} | dict.fromkeys(others, len(shown))
     table["lane"] = table["cluster_id"].map(lane_of)
     bars, texts = _bars(table, span, length, show)
@@ -64,9 +65,11 @@ def _bars(table: pd.DataFrame, span: Span, length: float, show: str) -> tuple[pd
         + (f", {words.seconds(float(c), 'resource')}" if c else "")
         for n, f, c in facts.itertuples(index=False)
     ]
-    most = heights[:, 0].max() or 1.0
-    starts = span.from_ms + length * sums.index.get_level_values("bucket").to_numpy(dtype=float)
     lanes = sums.index.get_level_values("lane").to_numpy()
+    is_rest = lanes == MOST_CLUSTERS
+    most = np.where(is_rest, heights[is_rest, 0].max(initial=0.0), heights[~is_rest, 0].max(initial=0.0))
+    most[most == 0] = 1.0
+    starts = span.from_ms + length * sums.index.get_level_values("bucket").to_numpy(dtype=float)
     drawn = []
     for layer, style in enumerate(_LAYERS):
         level = np.where(heights[:, layer] > 0, np.maximum(0.14, heights[:, layer] / most), 0.0)

@@ -119,7 +119,13 @@ def downloads(frame: Callable[[], pd.DataFrame], name: str) -> None:
         )
 
 
-def clickable_table(frame: pd.DataFrame, columns: dict[str, Any], key: str, height: int | None = None) -> int | None:
+def clickable_table(
+    frame: pd.DataFrame,
+    columns: dict[str, Any],
+    key: str,
+    height: int | None = None,
+    placeholder: str = "not known",
+) -> int | None:
     """Like `long_table`; gives the number (in `frame`) of the row that was clicked."""
     shown = min(len(frame), 15)
     event = st.dataframe(
@@ -130,7 +136,7 @@ def clickable_table(frame: pd.DataFrame, columns: dict[str, Any], key: str, heig
         on_select="rerun",
         selection_mode="single-cell",
         height=height or 38 + 35 * max(1, shown),
-        placeholder="not known",
+        placeholder=placeholder,
     )
     cells = event.selection.cells
     return int(cells[0][0]) if cells else None

@@ -7,7 +7,6 @@ where the address names none.
 from __future__ import annotations
 
 import functools
-import re
 import zoneinfo
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -15,12 +14,10 @@ from datetime import tzinfo
 import streamlit as st
 
 from app import words
+from app.answers import ranges
 from app.answers.rows import MarkRow, Span
 from app.queries import HOUR_MS
 
-PRESETS_MS = {"1 h": HOUR_MS, "6 h": 6 * HOUR_MS, "24 h": 24 * HOUR_MS, "7 d": 168 * HOUR_MS, "all": None}
-_UNITS_MS = {"m": 60_000, "h": HOUR_MS, "d": 24 * HOUR_MS}
-_LAST = re.compile(r"([1-9]\d{0,4})([mhd])")
 _TIME_PARAMS = ("from", "to", "last", "since")
 _BROWSERS = "the browser's zone"
 
@@ -100,12 +97,8 @@ def show_all() -> None:
 
 
 def default_span(whole: Span, last_at_ms: int | None) -> str:
-    """The shortest preset of a day or more that still shows the last thing that happened."""
-    if whole.length_ms <= 48 * HOUR_MS:
-        return "all"
-    return next(
-        (n for n in ("24 h", "7 d") if last_at_ms is not None and last_at_ms >= _preset(n, whole).from_ms), "all"
-    )
+    """Of one group: all of a short history, else the shortest preset that still shows the last thing that happened."""
+    return "all" if whole.length_ms <= 48 * HOUR_MS else ranges.that_shows(last_at_ms, whole)
 
 
 def span_words(span: Span, tz: tzinfo) -> str:
@@ -126,27 +119,13 @@ def _in_address(whole: Span) -> Span | None:
     from_ms, to_ms = number_param("from"), number_param("to")
     if from_ms is not None and ((to_ms is None and whole.to_ms > from_ms) or (to_ms is not None and to_ms > from_ms)):
         return Span(from_ms=from_ms, to_ms=whole.to_ms if to_ms is None else to_ms)
-    return _last(st.query_params.get("last") or "", whole)
-
-
-def _last(text: str, whole: Span) -> Span | None:
-    """`90m`, `24h`, `7d`, `all`: the length of the span, which ends with the evidence."""
-    if text == "all":
-        return whole
-    found = _LAST.fullmatch(text)
-    if found is None:
-        return None
-    return Span(from_ms=max(whole.from_ms, whole.to_ms - int(found[1]) * _UNITS_MS[found[2]]), to_ms=whole.to_ms)
-
-
-def _preset(name: str, whole: Span) -> Span:
-    return _last(name.replace(" ", ""), whole) or whole
+    return ranges.last(st.query_params.get("last") or "", whole)
 
 
 def _presets(whole: Span) -> None:
-    options = [name for name, length in PRESETS_MS.items() if length is None or length < whole.length_ms]
+    options = [name for name, length in ranges.PRESETS_MS.items() if length is None or length < whole.length_ms]
     last = st.query_params.get("last") or ""
-    is_all = not number_param("from") and _last(last, whole) == whole
+    is_all = not number_param("from") and ranges.last(last, whole) == whole
     # Named by the time it shows: a run that is cut short leaves the browser with the old choice, which would come back
     # as if it had been clicked.
     key = f"span {st.query_params.get('from')} {st.query_params.get('to')} {last}"
@@ -187,7 +166,7 @@ def _from_and_to(span: Span, whole: Span) -> None:
 
     def last() -> None:
         text = st.session_state["time-last"].strip().lower().replace(" ", "")
-        if _last(text, whole) is not None:
+        if ranges.last(text, whole) is not None:
             _forget()
             st.query_params["last"] = text
 

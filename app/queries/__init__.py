@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from app import access
 from app.access import Visitor
+from app.answers.ranges import HOUR_MS
 from app.queries.connect import ConnectQuestions
 from app.queries.findings import FindingQuestions
 from app.queries.groups import GroupQuestions
@@ -22,11 +23,7 @@ from app.queries.whatif import WhatifQuestions
 from rebalance_audit.domain.teams import Sight
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
-__all__ = ["HOME_OPEN", "HOME_OVER", "HOUR_MS", "Questions", "WarehouseError", "asked_tables", "opened", "opened_for_visitor"]
-
-HOUR_MS = 3_600_000
-HOME_OPEN, HOME_OVER = 12, 6
-"""Incidents on the first screen; what more there is, is folded away."""
+__all__ = ["HOUR_MS", "Questions", "WarehouseError", "asked_tables", "opened", "opened_for_visitor"]
 
 
 class Questions(

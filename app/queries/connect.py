@@ -9,7 +9,8 @@ from app.queries.tables import made
 
 class ConnectQuestions(FleetQuestions):
     def connect_groups(self) -> list[tuple[str, str]]:
-        """Cluster and group, those where most does not run now first, then the newest."""
+        """Cluster and group, those where most does not run now first, then those with open incidents, the costliest
+        first, then the newest."""
         rows = self.rows(
             """
             SELECT cluster_id, group_id FROM (
@@ -17,7 +18,13 @@ class ConnectQuestions(FleetQuestions):
                        from_ms AS at_ms FROM gold.connect_task
                 UNION ALL SELECT cluster_id, group_id, 0, last_rebalance_at_ms FROM gold.group
                 WHERE protocol_type = 'connect')
-            GROUP BY ALL ORDER BY sum(down) DESC, max(at_ms) DESC NULLS LAST, cluster_id, group_id
+            LEFT JOIN (
+                SELECT cluster_id, group_id, coalesce(sum(cost_seconds), 0) AS open_cost FROM (
+                    SELECT cluster_id, cost_seconds, unnest(group_ids) AS group_id
+                    FROM flat.incident WHERE status = 'open' AND NOT expected)
+                GROUP BY ALL) USING (cluster_id, group_id)
+            GROUP BY ALL
+            ORDER BY sum(down) DESC, max(open_cost) DESC NULLS LAST, max(at_ms) DESC NULLS LAST, cluster_id, group_id
             """,
             (list(NOT_RUNNING),),
         )

@@ -111,7 +111,8 @@ class GroupQuestions(Tables):
             f"""
             WITH hits AS (
                 SELECT r.cluster_id, r.rebalance_id, {numbers.CAUSE} AS cause, r.resource_seconds_estimate,
-                  CASE WHEN {numbers.CAUSE} = r.trigger THEN r.triggers[1].members END AS members,
+                  CASE WHEN {numbers.CAUSE} = r.trigger THEN flatten(list_transform(list_filter(r.triggers,
+                    t -> t.trigger = r.trigger), t -> t.members)) END AS members,
                   CASE WHEN len(b.culprits) = 1 THEN b.culprits[1] END AS culprit, {COUNTED} AS is_counted
                 FROM near.rebalance r LEFT JOIN {numbers.booked("i.cluster_id = ? AND list_contains(i.group_ids, ?)")} b
                   USING (cluster_id, rebalance_id) WHERE {_OF_GROUP}),
@@ -121,10 +122,13 @@ class GroupQuestions(Tables):
                 WHERE h.is_counted AND h.culprit IS NULL AND list_contains(h.members, m.member_id)
                 UNION ALL SELECT cause, culprit, rebalance_id FROM hits WHERE is_counted AND culprit IS NOT NULL),
             who AS (SELECT cause, client, count(DISTINCT rebalance_id) AS n FROM named GROUP BY ALL),
-            top AS (SELECT cause, arg_max(client, (n, client)) AS client, max(n) AS client_count FROM who GROUP BY 1)
+            most AS (SELECT *, max(n) OVER (PARTITION BY cause) AS client_count FROM who),
+            top AS (SELECT cause, min(client) AS client, any_value(client_count) AS client_count,
+                      count(*) - 1 AS also_count FROM most WHERE n = client_count GROUP BY 1)
             SELECT h.cause AS trigger, count(*) FILTER (h.is_counted) AS rebalance_count,
                    {numbers.COST} AS resource_seconds,
-                   any_value(t.client) AS client, coalesce(any_value(t.client_count), 0) AS client_count
+                   any_value(t.client) AS client, coalesce(any_value(t.client_count), 0) AS client_count,
+                   coalesce(any_value(t.also_count), 0) AS also_count
             FROM hits h LEFT JOIN top t USING (cause) GROUP BY 1 ORDER BY 2 DESC, 3 DESC NULLS LAST, 1
             """,
             (cluster_id, group_id, *wanted),

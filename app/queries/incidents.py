@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from app.answers.rows import ChainLink, GroupCost, IncidentCount, IncidentRow, MarkRow, Span
+from app.answers.rows import ChainLink, GroupCost, IncidentCount, IncidentKind, IncidentRow, MarkRow, Span
 from app.queries.tables import Tables, made
 from rebalance_audit.domain import numbers
 from rebalance_audit.warehouse.catalog import BOOKING_OF
 
+_HOME_OPEN, _HOME_OVER = 12, 6
+"""On the first screen; what more there is, is folded away."""
+_HOME_ALIKE = 3
+"""So many open ones of one kind stand there before those of other kinds."""
 _TOUCHES = "i.first_at_ms <= ? AND (i.status = 'open' OR i.last_at_ms >= ?)"
 """What is open goes on, however long ago its last rebalance was; so the page Groups counts it as well."""
 _GRAVEST_FIRST = "CASE i.severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
 _ORDER = (
-    "ORDER BY i.status <> 'open', i.severity <> 'critical', i.cost_seconds DESC NULLS LAST, "
+    "i.status <> 'open', i.severity <> 'critical', i.cost_seconds DESC NULLS LAST, "
     f"{_GRAVEST_FIRST}, i.last_at_ms DESC, i.cluster_id, i.incident_id"
 )
+_KIND = f"""
+    SELECT i.cluster_id, i.incident_id,
+           coalesce(arg_min(f.rule_id, ({_GRAVEST_FIRST.replace("i.", "f.")}, f.rule_id)),
+                    any_value(i.root_cause)) AS kind
+    FROM (SELECT cluster_id, incident_id, root_cause,
+                 unnest(CASE WHEN len(finding_ids) > 0 THEN finding_ids ELSE [NULL] END) AS finding_id
+          FROM flat.incident WHERE status = 'open' AND NOT expected) i
+    LEFT JOIN gold.finding f USING (cluster_id, finding_id) GROUP BY ALL
+"""
+"""The rule of the gravest finding of each open incident that nobody meant, or its root cause where it has none."""
 
 
 class IncidentQuestions(Tables):
@@ -28,24 +43,34 @@ class IncidentQuestions(Tables):
         expected: bool | None = None,
         is_open: bool | None = None,
         most: int = 200,
+        of_each_kind: int | None = None,
     ) -> list[IncidentRow]:
-        """Those that touch the span, open before over, then by cost. Their number is `incident_count`'s."""
+        """Those that touch the span, open before over, then by cost. Their number is `incident_count`'s.
+
+        `of_each_kind`: so many of the same kind and severity stand before all others, so that sixty alike do not hide
+        the rest."""
         span = span or Span(from_ms=0, to_ms=1 << 62)
+        kinds, is_more = "", "FALSE"
+        if of_each_kind is not None:
+            kinds = f"LEFT JOIN ({_KIND}) k USING (cluster_id, incident_id)"
+            alike = f"PARTITION BY i.status, i.severity, k.kind ORDER BY {_ORDER}"
+            is_more = f"row_number() OVER ({alike}) > {of_each_kind:d}"
         rows = self.rows(
             f"""
             WITH found AS (
-                SELECT * FROM flat.incident i WHERE {_TOUCHES}
+                SELECT i.*, {is_more} AS is_more FROM flat.incident i {kinds} WHERE {_TOUCHES}
                   AND (?::VARCHAR IS NULL OR i.cluster_id = ?)
                   AND (?::VARCHAR IS NULL OR list_contains(i.group_ids, ?))
                   AND (?::BOOLEAN IS NULL OR i.expected = ?)
-                  AND (?::BOOLEAN IS NULL OR (i.status = 'open') = ?) {_ORDER} LIMIT {most:d}),
+                  AND (?::BOOLEAN IS NULL OR (i.status = 'open') = ?)
+                ORDER BY is_more, {_ORDER} LIMIT {most:d}),
             twice AS (SELECT {BOOKING_OF.format("m")} AS booking, max(overlap_ms) AS overlap_ms FROM gold.movement m
                       WHERE overlap_ms > 0 AND coalesce(pause_likely_upper_ms, 0) <= 0 GROUP BY ALL),
             met_twice AS (SELECT cluster_id, incident_id, max(overlap_ms) AS overlap_ms
                          FROM (SELECT cluster_id, incident_id, unnest(bookings) AS booking FROM found)
                          JOIN twice USING (booking) GROUP BY ALL)
-            SELECT i.* EXCLUDE (bookings), o.overlap_ms
-            FROM found i LEFT JOIN met_twice o USING (cluster_id, incident_id) {_ORDER}
+            SELECT i.* EXCLUDE (bookings, is_more), o.overlap_ms
+            FROM found i LEFT JOIN met_twice o USING (cluster_id, incident_id) ORDER BY is_more, {_ORDER}
             """,
             (
                 *(span.to_ms, span.from_ms, cluster_id, cluster_id, group_id, group_id),
@@ -53,6 +78,25 @@ class IncidentQuestions(Tables):
             ),
         )
         return [incident_of(row) for row in rows]
+
+    def open_at_home(self, span: Span) -> list[IncidentRow]:
+        return self.incidents(span, expected=False, is_open=True, most=_HOME_OPEN, of_each_kind=_HOME_ALIKE)
+
+    def over_at_home(self, span: Span) -> list[IncidentRow]:
+        return self.incidents(span, expected=False, is_open=False, most=_HOME_OVER)
+
+    def open_kinds(self, span: Span) -> list[IncidentKind]:
+        """What is open, by kind: in the order of the list of incidents, by the first of each."""
+        rows = self.rows(
+            f"""
+            SELECT kind, count(*) AS incident_count FROM (
+                SELECT k.kind, row_number() OVER (ORDER BY {_ORDER}) AS place
+                FROM flat.incident i JOIN ({_KIND}) k USING (cluster_id, incident_id) WHERE i.first_at_ms <= ?)
+            GROUP BY 1 ORDER BY min(place)
+            """,
+            (span.to_ms,),
+        )
+        return [IncidentKind(**row) for row in rows]
 
     def incident_count(self, span: Span) -> IncidentCount:
         """Counts all incidents that touch the span."""
@@ -112,17 +156,22 @@ class IncidentQuestions(Tables):
         return incident_of(rows[0]) if rows else None
 
     def marks(
-        self, span: Span | None = None, cluster_id: str | None = None, group_id: str | None = None, most: int = 500
+        self,
+        span: Span | None = None,
+        cluster_id: str | None = None,
+        group_ids: Sequence[str] | None = None,
+        most: int = 500,
     ) -> list[MarkRow]:
-        """Newest first, of a group those whose scope takes it in. Moves of replicas have lines of their own."""
+        """Newest first, of groups those whose scope takes one of them in. Moves of replicas have lines of their own."""
+        of = None if group_ids is None else list(group_ids)
         span = span or Span(from_ms=0, to_ms=1 << 62)
         rows = self.rows(
             f"""
             SELECT * FROM gold.mark m WHERE m.at_ms BETWEEN ? AND ? AND (?::VARCHAR IS NULL OR m.cluster_id = ?)
-              AND (?::VARCHAR IS NULL OR m.scope = ? OR ? GLOB m.scope)
+              AND (?::VARCHAR[] IS NULL OR len(list_filter(?::VARCHAR[], g -> g = m.scope OR g GLOB m.scope)) > 0)
             ORDER BY m.at_ms DESC, m.cluster_id, m.mark_id LIMIT {most:d}
             """,
-            (span.from_ms, span.to_ms, cluster_id, cluster_id, group_id, group_id, group_id),
+            (span.from_ms, span.to_ms, cluster_id, cluster_id, of, of),
         )
         return [made(MarkRow, row) for row in rows]
 

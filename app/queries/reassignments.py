@@ -23,16 +23,11 @@ each rebalance has a record."""
 
 class ReassignmentQuestions(FleetQuestions):
     def reassignment_clusters(self) -> list[str]:
-        """Where anything about partitions is known, those with something running first."""
-        rows = self.rows(
-            """
-            SELECT cluster_id, sum(n) AS n, sum(running) AS running FROM (
-                SELECT cluster_id, 1 AS n, (outcome = 'open')::INT AS running FROM gold.reassignment
-                UNION ALL SELECT cluster_id, 0, 0 FROM gold.leader_election)
-            GROUP BY 1 ORDER BY running DESC, n DESC, cluster_id
-            """
-        )
-        return [row["cluster_id"] for row in rows]
+        """Where anything about partitions is known, in the order of `reassignments_by_cluster`; then those with changes
+        of leaders alone."""
+        rows = self.rows("SELECT DISTINCT cluster_id FROM gold.leader_election ORDER BY 1")
+        moved = [c.cluster_id for c in self.reassignments_by_cluster()]
+        return moved + [row["cluster_id"] for row in rows if row["cluster_id"] not in moved]
 
     def reassignments_by_cluster(self) -> list[ClusterMovesRow]:
         """What runs and is stalled in each cluster that has any, those with stalled ones first."""

@@ -18,13 +18,15 @@ MOST_CAUSES = 4
 """In one sentence. All add up to the number of rebalances."""
 
 
-def mostly(cause: CauseShare) -> str | None:
-    """How far one client stands behind a cause; None where none does."""
+def mostly(cause: CauseShare) -> Html | None:
+    """The client that stands behind most rebalances of a cause, with how far it does; None where none does."""
     if cause.client is None or cause.client_count * 2 <= cause.rebalance_count:
         return None
-    if cause.client_count < cause.rebalance_count:
-        return "mostly"
-    return "always" if cause.rebalance_count > 1 else "namely"
+    share = "mostly"
+    if cause.client_count == cause.rebalance_count:
+        share = "always" if cause.rebalance_count > 1 else "namely"
+    also = f" and {cause.also_count:,} more" if cause.also_count else ""
+    return fill("{share} {client}{also}", share=share, client=words.code(cause.client, 40), also=also)
 
 
 def group(rebalances: pd.DataFrame, causes: Sequence[CauseShare], unit: str, span: Span) -> Html:
@@ -51,7 +53,7 @@ def _why(causes: Sequence[CauseShare]) -> Html:
     shown = causes if len(causes) <= MOST_CAUSES else causes[: MOST_CAUSES - 1]
     for cause in shown:
         share = mostly(cause)
-        who = fill(", {share} {client}", share=share, client=words.code(cause.client, 40)) if share else Html("")
+        who = fill(", {share}", share=share) if share else Html("")
         number = f"{cause.rebalance_count:,} " if len(causes) > 1 else ""
         said.append(fill("{n}{because}{who}", n=number, because=words.because(cause.trigger), who=who))
     if not said:

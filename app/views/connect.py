@@ -288,7 +288,7 @@ if whole is None:
     unread = reader.unread("gold.connect_task")
     page.nothing(unread, "The workers' group {g} is known, but no task of it was seen.", g=words.code(group_id))
     st.stop()
-marks = reader.marks(cluster_id=cluster_id, group_id=group_id)
+marks = reader.marks(cluster_id=cluster_id, group_ids=[group_id])
 span = page.span_of(whole, page.default_span(whole, whole.to_ms), marks)
 with st.container(horizontal=True):
     page.link("The workers' group", "group", cluster=cluster_id, group=group_id)

@@ -41,7 +41,7 @@ def cause_rows(causes: list[CauseShare], unit: str) -> list[Row]:
     rows = []
     for c in causes:
         share = sentences.mostly(c)
-        about = f", {share} {words.name(c.client, 30)}" if share else ""
+        about = f", {words.plain(share)}" if share else ""
         cost = f", {words.seconds(c.resource_seconds, unit)}" if c.resource_seconds is not None else ""
         rows.append(
             Row(
@@ -154,7 +154,7 @@ whole = reader.span(cluster_id, group_id)
 if whole is None:
     page.nothing(reader.unread("gold.rebalance"), "The group is known, but none of its rebalances was seen.")
     st.stop()
-marks = reader.marks(cluster_id=cluster_id, group_id=group_id)
+marks = reader.marks(cluster_id=cluster_id, group_ids=[group_id])
 span = page.span_of(whole, page.default_span(whole, group.last_rebalance_at_ms), marks)
 rebalances = reader.group_rebalances(cluster_id, group_id, span)
 members = reader.group_members(cluster_id, group_id, span)

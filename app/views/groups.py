@@ -111,7 +111,8 @@ def listing(span: Span) -> None:
             shown="" if len(found) == len(everything) else f"{words.count(len(found), 'group')} match.",
         )
     page.note(
-        "{span}. Open incidents first, then by cost; a column's head sorts, a click on a row opens the group.{more}",
+        "{span}. Open incidents first, then by cost; a column's head sorts, a click on a row opens the group. "
+        "A dash: not known, or no rebalance in that time.{more}",
         span=page.span_words(span, page.zone()),
         more=f" The first {MOST_SHOWN:,} are listed: search or filter for the others."
         if len(found) > MOST_SHOWN
@@ -136,27 +137,28 @@ def listing(span: Span) -> None:
                 "group": st.column_config.TextColumn(width=165),
                 "cluster": st.column_config.TextColumn(width=110),
                 "open": st.column_config.TextColumn(
-                    "open", width=90, help="Open incidents, and the gravest severity among them"
+                    "open", width=84, help="Open incidents, and the gravest severity among them"
                 ),
-                "rebalances": st.column_config.NumberColumn(width=90),
-                "over time": st.column_config.BarChartColumn("over time", width=105, y_min=0, y_max=max(1, int(most))),
+                "rebalances": st.column_config.NumberColumn(width=84),
+                "over time": st.column_config.BarChartColumn("over time", width=96, y_min=0, y_max=max(1, int(most))),
                 "pause p95": st.column_config.NumberColumn(
-                    "p95, s", format="%.2f", width=72, help="Of the longest downtime per rebalance: 19 of 20 had less"
+                    "p95, s", format="%.2f", width=64, help="Of the longest downtime per rebalance: 19 of 20 had less"
                 ),
                 "cost": st.column_config.NumberColumn(
                     "downtime, s",
                     format="%.1f",
-                    width=98,
+                    width=94,
                     help="Seconds of downtime, summed over partitions or tasks; estimate",
                 ),
-                "state": st.column_config.TextColumn(width=70),
-                "mode": st.column_config.TextColumn(width=95),
-                "assignor": st.column_config.TextColumn(width=140),
-                "members": st.column_config.NumberColumn(width=84),
+                "state": st.column_config.TextColumn(width=138),
+                "mode": st.column_config.TextColumn(width=88),
+                "assignor": st.column_config.TextColumn(width=132),
+                "members": st.column_config.NumberColumn(width=70),
                 "team": st.column_config.TextColumn(width=70),
             },
             key="groups",
             height=min(38 + 35 * max(1, len(listed)), 640),
+            placeholder="\u2014",
         )
         if row is not None and row < len(listed):
             page.go(

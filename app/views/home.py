@@ -3,15 +3,17 @@
 import streamlit as st
 
 from app import charts, clock, hands, page, sentences, words
-from app.answers.rows import ClusterRow, IncidentCount, IncidentRow, Span
+from app.answers import ranges
+from app.answers.rows import ClusterRow, IncidentCount, IncidentKind, IncidentRow, Span
+from app.answers.runbook import rule_name
 from app.charts import bars
-from app.queries import HOME_OPEN, HOME_OVER
 from app.words import fill
 from rebalance_audit.domain.incidents.responses import standing
 from rebalance_audit.domain.kinds import FindingStatus
 
 MOST_EXPECTED = 40
 MOST_CLUSTERS = 8
+MOST_KINDS = 8
 A_FEW = 4
 """More: a line that folds so few away would hide more than it spares."""
 _SHOWN = ["rebalances", "cost"]
@@ -34,13 +36,30 @@ def strip(span: Span) -> None:
     page.open_target(clicked, "", marks)
 
 
-def worst(open_: list[IncidentRow]) -> str | None:
-    """The first line of the list, with whose it is and what it cost; None where nothing is open."""
+def worst(open_: list[IncidentRow], alike: list[IncidentKind]) -> str | None:
+    """The first line of the list, with whose it is, what it cost, and how many more are of its kind; None where nothing
+    is open."""
     if not open_:
         return None
     first = open_[0]
     cost = f", {page.cost_words(first)} of downtime" if first.cost_seconds is not None else ""
-    return f"{page.cause_of(first)}{cost}"
+    more = alike[0].incident_count - 1 if alike else 0
+    of_its_kind = f" ({more:,} more of this kind)" if more else ""
+    return f"{page.cause_of(first)}{cost}{of_its_kind}"
+
+
+def kinds(found: list[IncidentKind]) -> None:
+    """How much of each there is, where the list cannot show it all; a link to all findings of that rule."""
+    with st.container(horizontal=True, gap="small", key="kinds"):
+        for k in found[:MOST_KINDS]:
+            name = rule_name(k.kind)
+            if name == k.kind:  # a cause
+                st.html(
+                    fill('<p class="ra-note">{n} {name}</p>', n=f"{k.incident_count:,}", name=words.trigger(k.kind))
+                )
+            else:
+                status = FindingStatus.OPEN
+                page.link(f"{k.incident_count:,} {name}", "findings", rule=k.kind, status=status, last="all")
 
 
 def badge(i: IncidentRow) -> str:
@@ -55,13 +74,15 @@ def incidents(span: Span, counted: IncidentCount, open_: list[IncidentRow]) -> N
     page.heading(f"Incidents: {counted.open_count:,} open, {counted.over_count:,} over")
     with_cluster = len(seen) > 1
     if counted.open_count:
+        if counted.open_count > len(open_):
+            kinds(alike)
         page.incident_list(open_, "Open incidents, by cost", "open", with_cluster, badge)
-        rest(span, True, HOME_OPEN, counted.open_count, with_cluster)
+        rest(span, True, frozenset(i.incident_id for i in open_), counted.open_count, with_cluster)
     if counted.over_count:
         heads = not counted.open_count
-        over = reader.incidents(span, expected=False, is_open=False, most=HOME_OVER)
+        over = reader.over_at_home(span)
         page.incident_list(over, "Incidents that are over, by cost", "over", with_cluster, with_heads=heads)
-        rest(span, False, HOME_OVER, counted.over_count, with_cluster)
+        rest(span, False, frozenset(i.incident_id for i in over), counted.over_count, with_cluster)
     if counted.expected_count:
         cost = words.costs(counted.expected_partition_seconds, counted.expected_task_seconds)
         label = f"Changes on purpose (deploys, scaling): {counted.expected_count:,}{', ' if cost else ''}{cost}"
@@ -91,19 +112,20 @@ def on_purpose(span: Span, label: str, counted: IncidentCount, with_cluster: boo
 
 
 @st.fragment
-def rest(span: Span, is_open: bool, shown: int, number: int, with_cluster: bool) -> None:
+def rest(span: Span, is_open: bool, shown: frozenset[str], number: int, with_cluster: bool) -> None:
     """What does not fit on the first screen; `number` counts all, `shown` of which stand above."""
-    if number <= shown:
+    if number <= len(shown):
         return
     what = "more open" if is_open else "more over"
-    place = st.expander(f"{number - shown:,} {what}", key=f"fold-{what}", on_change="rerun")
+    place = st.expander(f"{number - len(shown):,} {what}", key=f"fold-{what}", on_change="rerun")
     if not place.open:
         return
     with place:
         found = reader.incidents(span, expected=False, is_open=is_open)
-        page.incident_list(found[shown:], what, what, with_cluster, badge)
-        if number > len(found):
-            page.note("{n} more: choose a shorter time to see them.", n=f"{number - len(found):,}")
+        others = [i for i in found if i.incident_id not in shown]
+        page.incident_list(others, what, what, with_cluster, badge)
+        if (left := number - len(shown) - len(others)) > 0:
+            page.note("{n} more: choose a shorter time to see them.", n=f"{left:,}")
 
 
 def clusters(found: list[ClusterRow]) -> None:
@@ -143,13 +165,14 @@ seen = reader.clusters()
 marks = reader.marks()
 answers = reader.responses()
 place_of_title = st.container()
-span = page.span_of(whole, "24 h", marks)
+span = page.span_of(whole, ranges.of_home(reader.open_at_home(whole), whole), marks)
 fleet = reader.fleet(span)
 counted = reader.incident_count(span)
-open_now = reader.incidents(span, expected=False, is_open=True, most=HOME_OPEN)
+open_now = reader.open_at_home(span)
+alike = reader.open_kinds(span)
 with place_of_title:
     unread = [reader.unread(name) for name in ("gold.incident", "gold.rebalance")]
-    said = sentences.going_on(counted, worst(open_now), fleet, clock.now_ms() - whole.to_ms, *unread)
+    said = sentences.going_on(counted, worst(open_now, alike), fleet, clock.now_ms() - whole.to_ms, *unread)
     page.title("Fleet", under=said)
 chosen = next((m for m in marks if m.mark_id == page.param("since")), None)
 if chosen is not None:

@@ -17,15 +17,19 @@ ALERTS_SOON_MS = 60_000
 def state_line(i: IncidentRow) -> Html:
     tz, now = page.zone(), clock.now_ms()
     level = "On purpose" if i.expected else words.SEVERITY_WORDS[i.severity]
-    length = words.duration(i.last_at_ms - i.first_at_ms)
+    length = i.last_at_ms - i.first_at_ms
+    if i.status != "open":
+        lasts = f"lasted {words.duration(length)}"
+    else:
+        lasts = f"last event {words.duration(length)} later" if length else "nothing since"
     return fill(
-        '<span class="ra-tone-{tone}">{level}</span>, {status} \u00b7 {cluster} \u00b7 began {since} \u00b7 {length}',
+        '<span class="ra-tone-{tone}">{level}</span>, {status} \u00b7 {cluster} \u00b7 began {since} \u00b7 {lasts}',
         tone="info" if i.expected or i.status != "open" else i.severity,
         level=level,
         status=i.status,
         cluster=words.code(i.cluster_id, 40),
         since=words.when(i.first_at_ms, now, tz),
-        length=f"{length} so far" if i.status == "open" else f"lasted {length}",
+        lasts=lasts,
     )
 
 
@@ -84,7 +88,7 @@ def picture(i: IncidentRow, groups: list[tuple[str, list[Rebalance]]]) -> None:
     span = around(i)
     tasks = [t for g, _ in groups for t in reader.connect_tasks(i.cluster_id, g, span)]
     moves = reader.reassignments_with_steps(i.cluster_id, i.reassignment_ids) if i.reassignment_ids else []
-    marks = reader.marks(span, cluster_id=i.cluster_id)
+    marks = reader.marks(span, cluster_id=i.cluster_id, group_ids=i.group_ids or None)
     drawn = charts.incident_time_line(
         groups, own, i.chain, tasks, moves, marks, alerts or [], span.from_ms, span.to_ms, scrub
     )

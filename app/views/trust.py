@@ -62,7 +62,7 @@ def left_out(found: list[Coverage]) -> None:
 
 
 def over_time(found: list[Coverage]) -> None:
-    """Each kind of source of each cluster, drawn to scale; the newest cluster's first."""
+    """Each kind of source of each cluster, drawn to scale: those with gaps first, then those that ended first."""
     timed = [c for c in found if c.from_at_ms is not None and c.to_at_ms is not None and c.problem_code != "skipped"]
     if not timed:
         return
@@ -75,7 +75,10 @@ def over_time(found: list[Coverage]) -> None:
         lanes.setdefault((c.cluster_id, what), []).append((c.from_at_ms or 0, c.to_at_ms or 0, c.is_gap))
     rows = [
         (fill("{c}, {w}", c=words.code(cluster, 24), w=what), sorted(set(stretches))[:MOST_STRETCHES])
-        for (cluster, what), stretches in sorted(lanes.items(), key=lambda lane: -max(end for _, end, _ in lane[1]))
+        for (cluster, what), stretches in sorted(
+            lanes.items(),
+            key=lambda lane: (not any(is_gap for _, _, is_gap in lane[1]), max(end for _, end, _ in lane[1])),
+        )
     ]
     st.html(bars.coverage_html(rows[:MOST_LANES], first, last))
     page.note(

@@ -126,7 +126,7 @@ def seconds_likely(lower: float | None, estimate: float | None, upper: float | N
 
 def seconds_bounds(lower: float | None, estimate: float | None, upper: float | None, unit: str) -> str:
     if estimate is None:
-        return f"not known: {unit}-seconds, no resource's pause is known"
+        return "not known"
     ends = [
         none if end is None else _seconds_number(end)
         for end, none in ((lower, "no lower bound"), (upper, "no upper bound"))

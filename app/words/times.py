@@ -53,6 +53,8 @@ def typed_time(at_ms: int, tz: tzinfo) -> str:
 _BACK = re.compile(r"[-\u2212](\d{1,5})\s*(min|m|h|d)")
 _LONG_AGO_MS = 10 * 86_400_000
 """From here on days are near enough."""
+_HOURS_AGO_MS = 10 * 3_600_000
+"""From here on hours are near enough."""
 _LENGTHS_MS = {"m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -102,7 +104,8 @@ def ago(at_ms: int | None, now_ms: int) -> str:
         return "just now"
     if gap >= _LONG_AGO_MS:
         return f"{gap // _LENGTHS_MS['d']:,.0f} d ago"
-    rough = duration(gap if abs(gap) < 60_000 else round(abs(gap) / 60_000) * 60_000)
+    nearest = 60_000 if abs(gap) < _HOURS_AGO_MS else _LENGTHS_MS["h"]
+    rough = duration(gap if abs(gap) < 60_000 else round(abs(gap) / nearest) * nearest)
     return f"{rough} ago" if gap > 0 else f"in {rough.lstrip(chr(0x2212))}"
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from app.answers.rows import Span, outages
 from app.queries import Questions, WarehouseError
+from app.sentences import mostly
+from app.words import plain
 from rebalance_audit.domain.model import ConnectTask
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -48,9 +50,10 @@ def test_the_strip_over_time_adds_up_to_the_fleets_numbers(reader: Questions) ->
 
 
 def test_a_mark_is_of_the_groups_that_its_pattern_names(reader: Questions) -> None:
-    assert next(m.text for m in reader.marks(group_id="orders")) == "v2.3 of orders"
-    assert "v2.3 of orders" not in [m.text for m in reader.marks(group_id="checkout")]
+    assert next(m.text for m in reader.marks(group_ids=["orders"])) == "v2.3 of orders"
+    assert "v2.3 of orders" not in [m.text for m in reader.marks(group_ids=["checkout"])]
     assert len(reader.marks()) == 2
+    assert "v2.3 of orders" in [m.text for m in reader.marks(group_ids=["checkout", "orders"])]
 
 
 def test_a_name_leads_to_its_place_whatever_its_case(reader: Questions) -> None:
@@ -98,6 +101,24 @@ def test_causes_name_the_client_they_were_about(reader: Questions) -> None:
     assert [(c.trigger, c.rebalance_count, c.client, c.client_count) for c in causes] == [
         ("member_poll_timeout", 31, "c3", 31)
     ]
+
+
+def test_of_two_who_vanished_together_neither_is_left_out(tmp_path: Path) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    (one,) = (r for r in warehouse.read("gold.rebalance").to_pylist() if r["rebalance_id"] == "orders/7")
+    also = [{**one["triggers"][0], "members": ["c2-0002"]}]
+    pair = {"group_id": "pair", "rebalance_id": "pair/7"}
+    rows = [{**one, **pair, "triggers": one["triggers"] + also}]
+    members = [m for m in warehouse.read("gold.rebalance_member").to_pylist() if m["rebalance_id"] == "orders/7"]
+    warehouse.append("gold.rebalance", rows_to_table("gold.rebalance", rows))
+    warehouse.append("gold.rebalance_member", rows_to_table("gold.rebalance_member", [{**m, **pair} for m in members]))
+    gold_rows.publish(warehouse)
+    reader = Questions.open(tmp_path / "w")
+    (cause,) = reader.group_causes(CLUSTER, "pair", DAY)
+    assert (cause.rebalance_count, cause.client, cause.client_count, cause.also_count) == (1, "c2", 1, 1)
+    said = mostly(cause)
+    assert said is not None
+    assert plain(said) == "namely c2 and 1 more"
 
 
 def test_a_rebalance_comes_with_its_members_and_movements(reader: Questions) -> None:

@@ -128,6 +128,38 @@ def test_homes_numbers_are_not_those_of_a_list_that_is_cut(opened: Open, tmp_pat
     assert f"{open_now - 12:,} more open" in [e.label for e in at.expander]
 
 
+def test_sixty_alike_do_not_hide_the_others_on_home(opened: Open, tmp_path: Path) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    storm = next(i for i in warehouse.read("gold.incident").to_pylist() if i["finding_ids"] == ["f-storm"])
+    finding = next(f for f in warehouse.read("gold.finding").to_pylist() if f["finding_id"] == "f-storm")
+    alike = [f"in:{n}" for n in range(60)]
+    findings = [{**finding, "finding_id": f"of {i}", "rule_id": "RB011"} for i in alike]
+    stuck = {**storm, "cost_seconds": None, "root_cause": "member_joined", "rebalance_ids": []}
+    incidents = [{**stuck, "incident_id": i, "finding_ids": [f"of {i}"]} for i in alike]
+    warehouse.append("gold.finding", rows_to_table("gold.finding", findings))
+    warehouse.append("gold.incident", rows_to_table("gold.incident", incidents))
+    gold_rows.publish(warehouse)
+    at = opened(tmp_path / "w", "home")
+    shown = [row["key"].rpartition("/")[2] for row in opening_lines(at)][:12]
+    assert shown[0] == storm["incident_id"]  # the costliest critical one
+    assert [i in alike for i in shown] == [False, *[True] * 3, *[False] * 2, *[True] * 6]
+    assert "60 Stuck rebalance" in [label for label, _ in links(at)]
+
+
+def test_home_begins_with_a_time_that_shows_its_worst_incident(opened: Open, tmp_path: Path) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    rows = warehouse.read("gold.incident").to_pylist()
+    old = max(r["first_at_ms"] for r in rows) - 5 * 86_400_000
+    worse = {**rows[0], "incident_id": "in:old", "status": "open", "severity": "critical", "expected": False}
+    worse |= {"cost_seconds": 1e6, "first_at_ms": old, "last_at_ms": old + 1, "rebalance_ids": [], "finding_ids": []}
+    coverage = warehouse.read("gold.coverage").to_pylist()[0]
+    warehouse.append("gold.incident", rows_to_table("gold.incident", [worse]))
+    long_ago = {"source": "log:long/ago", "from_at_ms": old - 20 * 86_400_000, "to_at_ms": old}
+    warehouse.append("gold.coverage", rows_to_table("gold.coverage", [{**coverage, **long_ago}]))
+    gold_rows.publish(warehouse)
+    assert dict(opened(tmp_path / "w", "home").query_params)["last"] == "7d"
+
+
 def test_homes_links_hold_the_whole_state(opened: Open, full_warehouse: Path) -> None:
     hour = {"from": str(T0 - 3_600_000), "to": str(T0), "zone": "Asia/Tokyo"}
     at = opened(full_warehouse, "home", **hour)
@@ -164,7 +196,7 @@ def test_any_time_in_the_address_is_shown_and_an_odd_one_is_the_default(
 
 def test_the_cost_since_a_deploy_stands_beside_as_long_a_time_before(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "home")
-    mark = opened_reader(full_warehouse).marks(cluster_id=CLUSTER, group_id="orders")[0]
+    mark = opened_reader(full_warehouse).marks(cluster_id=CLUSTER, group_ids=["orders"])[0]
     assert mark.text == "v2.3 of orders"
     at = opened(full_warehouse, "home", **{"from": str(mark.at_ms), "since": mark.mark_id})
     text = said(at)
@@ -574,7 +606,7 @@ def test_without_connect_the_page_says_what_to_give(opened: Open, empty_warehous
 def test_a_table_that_is_gone_is_no_quiet_fleet(opened: Open, tmp_path: Path) -> None:
     gold_rows.write(tmp_path / "w", many=0)
     shutil.rmtree(tmp_path / "w" / "gold" / "incident")
-    for view in ("home", "findings", "groups"):
+    for view in ("home", "groups"):
         text = said(opened(tmp_path / "w", view))
         assert "A table cannot be read. What rests on it is not known here, and not zero." in text
         what = "gold.incident (incidents: what happened, whose doing it was, what it cost)"

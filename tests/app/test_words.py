@@ -122,6 +122,9 @@ def test_an_unknown_zone_is_read_as_utc() -> None:
 def test_ago_is_rough_above_a_minute() -> None:
     assert words.ago(0, 45 * 86_400_000 + 14 * 3_600_000) == "45 d ago"
     assert words.ago(0, 12 * 60_000 + 7_000) == "12 min ago"
+    assert words.ago(0, 9 * 3_600_000 + 50 * 60_000) == "9 h 50 min ago"
+    assert words.ago(0, 14 * 3_600_000 + 50 * 60_000) == "15 h ago"  # or it does not fit its column
+    assert words.ago(0, 50 * 3_600_000 + 50 * 60_000) == "2 d 3 h ago"
     assert words.ago(10_000, 0) == "in 10.0 s"
     assert words.ago(None, 0) == "not known when"
 
