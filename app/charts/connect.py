@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from app import words
-from app.answers.rows import NOT_RUNNING, MarkRow, is_by_design
+from app.answers.outages import NOT_RUNNING, is_by_design
+from app.answers.rows import MarkRow
 from app.charts.marks import change_marks, rebalance_marks, together
 from app.charts.time_line import BARS, LONGEST_LANES, Style, TimeLine, empty, overlap_steps
 from rebalance_audit.domain.detect.history import worker_name

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from app.answers.rows import NOT_RUNNING, ConnectTask, Span
+from app.answers.outages import NOT_RUNNING
+from app.answers.rows import ConnectTask, Span
 from app.queries.fleet import FleetQuestions
 from app.queries.tables import made
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app import words
-from app.answers.rows import NOT_RUNNING, ConnectTask, Rebalance, Span, outages
+from app.answers.outages import NOT_RUNNING, outages
+from app.answers.rows import ConnectTask, Rebalance, Span
 from app.words import Html, fill
 from rebalance_audit.domain.explain.connect_changes import ConnectorChange
 from rebalance_audit.domain.numbers import CostBounds, cost_of

@@ -4,7 +4,8 @@ import pandas as pd
 import streamlit as st
 
 from app import charts, page, panels, sentences, words
-from app.answers.rows import ConnectTask, IncidentRow, Rebalance, is_by_design
+from app.answers.outages import is_by_design
+from app.answers.rows import ConnectTask, IncidentRow, Rebalance
 from app.charts import bars
 from app.words import Html, fill
 from rebalance_audit.domain.causes import Cause

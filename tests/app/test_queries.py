@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from app.answers.rows import Span, outages
+from app.answers.outages import outages
+from app.answers.rows import Span
 from app.queries import Questions, WarehouseError
 from app.sentences import mostly
 from app.words import plain
