@@ -3,7 +3,8 @@
     python -m bench.app [--groups 10000] [--rebalances 1000000] [--days 30] [--rounds 3] [--warehouse W]
 
 The gold tables are generated, not run through the stages: ten clusters, groups of which a few rebalance much more
-often than the others, incidents and findings in proportion. A view counts from the click (or from the address being
+often than the others, incidents and findings in proportion. With --warehouse of one that is there, that is measured:
+what the stages made of a fleet (bench.fleet), say. A view counts from the click (or from the address being
 opened) to the moment at which the server has nothing more to send for it.
 """
 
@@ -34,8 +35,6 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 T0 = 1_790_000_000_000
 DAY_MS = 86_400_000
 CLUSTERS = 10
-GROUP = {"cluster": "cluster-0", "group": "team-0-app-0"}
-"""The busiest."""
 GOALS_S = {"first view": 1.5, "click": 0.3, "search": 0.2, "Compare": 2.0}
 
 
@@ -132,6 +131,40 @@ def generate(location: str, groups: int, rebalances: int, days: int) -> Warehous
             versions[f"gold.{name}"] = opened.version(f"gold.{name}") or 0
     opened.publish(versions)
     return opened
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """What is looked at: of any warehouse."""
+
+    group: dict[str, str]
+    """The busiest, and its cluster."""
+    clusters: list[str]
+    searched: list[str]
+    """Parts of names, no two of which have as many groups."""
+    sizes: str
+    span_ms: tuple[int, int]
+
+
+def subjects(location: str) -> Subjects:
+    found = Warehouse.open(location)
+    groups = found.query(
+        "SELECT cluster_id, group_id, sum(rebalance_count) OVER () AS n FROM gold.group "
+        "ORDER BY rebalance_count DESC, cluster_id, group_id"
+    ).to_pylist()
+    names = [g["group_id"] for g in groups]
+    matches: dict[int, str] = {}
+    for name in names[:: max(1, len(names) // 40)]:
+        for part in (name[:5], name[-2:], name[-3:]):
+            matches.setdefault(sum(part.lower() in other.lower() for other in names), part)
+    whole = found.query("SELECT min(from_at_ms) AS f, max(to_at_ms) AS t FROM gold.coverage").to_pylist()[0]
+    return Subjects(
+        group={"cluster": groups[0]["cluster_id"], "group": groups[0]["group_id"]},
+        clusters=sorted({g["cluster_id"] for g in groups}),
+        searched=[part for count, part in matches.items() if count < len(names)],
+        sizes=f"{len(groups):,} groups, {int(groups[0]['n']):,} rebalances",
+        span_ms=(whole["f"], whole["t"]),
+    )
 
 
 class Browser:
@@ -254,7 +287,7 @@ class WithoutBrowser:
                 return time.monotonic() - begun
 
 
-def beside(location: str, days: int, views: int = 40) -> dict[str, list[float]]:
+def beside(location: str, span_ms: tuple[int, int], views: int = 40) -> dict[str, list[float]]:
     """Seconds per view of one reader, alone and while another compares all groups again and again."""
     from tests.app.serving import served_as_ui
 
@@ -268,7 +301,7 @@ def beside(location: str, days: int, views: int = 40) -> dict[str, list[float]]:
 
         def compare() -> None:
             while not stop.is_set():
-                at = T0 + days * DAY_MS // 2 + len(compared) * 9_000_001  # another question each time
+                at = sum(span_ms) // 2 + len(compared) * 900_001  # another question each time
                 compared.append(other.view("compare", a="[null, null]", b="[null, null]", at=at))
 
         def click() -> list[float]:
@@ -285,7 +318,7 @@ def beside(location: str, days: int, views: int = 40) -> dict[str, list[float]]:
         return {"alone": alone, "while another compares": both, "Compare": compared}
 
 
-def measure(location: str, rounds: int) -> dict[str, Took]:
+def measure(location: str, of: Subjects, rounds: int) -> dict[str, Took]:
     from playwright.sync_api import sync_playwright
 
     from tests.app.serving import CHROMIUM_ARGS, chromium_path, served_as_ui
@@ -302,10 +335,10 @@ def measure(location: str, rounds: int) -> dict[str, Took]:
             meter.of("first view" + again, partial(b.open, ""))
             for label in ("Groups", "Fleet", "Findings", "Trust", "Groups"):
                 meter.of(f"click {label}{again}", partial(b.click, label))
-            for text in (f"app-9{number}", f"team-{number}-"):
+            for text in [of.searched[(2 * number + i) % len(of.searched)] for i in range(2)]:
                 meter.of("search, after the last key", partial(b.search, text))
-            meter.of(f"a group's week, 1,600 rebalances{again}", partial(b.open, "group", last="7d", **GROUP))
-            pair = json.dumps([f"cluster-{number % CLUSTERS}", None])
+            meter.of(f"the busiest group's week{again}", partial(b.open, "group", last="7d", **of.group))
+            pair = json.dumps([of.clusters[number % len(of.clusters)], None])
             meter.of("Compare, a cluster", partial(b.open, "compare", a=pair, b=pair))
             fleet = json.dumps([None, None])
             meter.of(f"Compare, all groups{again}", partial(b.open, "compare", a=fleet, b=fleet))
@@ -328,18 +361,16 @@ def main() -> None:
             begun = time.monotonic()
             generate(location, chosen.groups, chosen.rebalances, chosen.days)
             print(f"generated in {time.monotonic() - begun:.0f} s")
-        print(
-            f"{chosen.groups:,} groups, {chosen.rebalances:,} rebalances, {chosen.days} days; "
-            f"load {os.getloadavg()[0]:.1f}"
-        )
+        of = subjects(location)
+        print(f"{of.sizes}, {(of.span_ms[1] - of.span_ms[0]) / DAY_MS:.0f} days; load {os.getloadavg()[0]:.1f}")
         print("medians".ljust(40) + "  wall s  longest  server CPU s  browser CPU s  kB sent  of")
-        for what, took in measure(location, chosen.rounds).items():
+        for what, took in measure(location, of, chosen.rounds).items():
             print(
                 f"{what:<40}{median(took.wall):8.2f}{max(took.wall):9.2f}{median(took.server):14.2f}"
                 f"{median(took.browser):15.2f}{median(took.sent) / 1000:9.0f}{len(took.wall):4}"
             )
         print("home and groups, without a browser:")
-        for what, seconds in beside(location, chosen.days).items():
+        for what, seconds in beside(location, of.span_ms).items():
             p95 = sorted(seconds)[int(len(seconds) * 0.95)]
             print(f"{what:<40}{median(seconds):8.2f}{p95:9.2f} p95")
         print(f"load at the end {os.getloadavg()[0]:.1f}")
