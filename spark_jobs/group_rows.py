@@ -22,7 +22,7 @@ from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
 from spark_jobs.stages.stage import Batch
-from spark_jobs.structs import things_in
+from spark_jobs.structs import narrowed, things_in
 from spark_jobs.task_files import (
     ASKED_AT_MOST,
     WRITTEN,
@@ -117,6 +117,8 @@ class GroupReader:
     groups: pa.Table
     column: str = "group_id"
     """The column by which rows are chosen; `groups` has it in place of `group_id`."""
+    fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By column of lists of structs: the fields that are wanted of these, where not all are."""
     _wanted: dict[tuple[str, str], int] = field(default_factory=dict, init=False, repr=False)
     """The keys in `groups`, made once in each task that reads."""
 
@@ -145,7 +147,8 @@ class GroupReader:
         for batch in batches_of(named, columns, _ROWS_AT_ONCE, only_if=only_if):
             places = np.flatnonzero(flags_of(batch))
             if len(places):
-                yield from rows_at(pa.Table.from_batches([batch]), pa.array(places)).to_batches()
+                rows = rows_at(pa.Table.from_batches([batch]), pa.array(places))
+                yield from narrowed(rows, self.fields).to_batches()
 
 
 INSTANTS = ("assigned_at_ms", "joined_at_ms", "started_at_ms", "ended_at_ms", "started_lower_ms")

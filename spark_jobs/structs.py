@@ -158,3 +158,15 @@ def lists_of(column: pa.ListArray) -> Lists:
     """Null lists are empty ones."""
     sizes = pc.list_value_length(column).fill_null(0).to_numpy()
     return Lists(column.flatten(), [0, *np.cumsum(sizes).tolist()])
+
+
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
+
+
+def narrowed(rows: Rows, fields: Mapping[str, Sequence[str]]) -> Rows:
+    """The same rows with only these fields of the structs in their lists, by column; null lists are empty ones."""
+    for at, column in enumerate(rows.schema.names):
+        if column in fields:
+            lists = lists_of(_in_one(rows.column(at)))
+            rows = rows.set_column(at, column, lists.around(lists.of_fields(fields[column]).items))
+    return rows

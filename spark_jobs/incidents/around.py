@@ -33,8 +33,8 @@ from spark_jobs.group_rows import (
     places_table,
     rows_of_groups,
 )
-from spark_jobs.incidents.rows import AT, FINDING, FINDINGS, NARROWED, READ, REBALANCES
-from spark_jobs.structs import things_in
+from spark_jobs.incidents.rows import AT, FINDING, FINDINGS, NARROWED, OF_MOVEMENTS, READ, REBALANCES
+from spark_jobs.structs import narrowed, things_in
 
 LONGEST_SESSION_MS = 1_800_000
 """group.max.session.timeout.ms by default: so long after a member went its rebalance may begin."""
@@ -156,9 +156,10 @@ class StoredCluster:
         return pa.schema([schema.field(name) for name in READ])
 
     def _of_few(self, files: Sequence[str], groups: Collection[str], from_ms: int) -> pa.Table:
-        """READ of the same rebalances, if groups are few."""
-        parts = [chosen.rows for chosen in chosen_rows(files, self._read, {"group_id": groups})]
-        rows = pa.concat_tables([self._read.empty_table(), *parts])
+        """READ of the same rebalances, if groups are few: all that NARROWED asks of them."""
+        fields = {"movements": OF_MOVEMENTS}
+        parts = [narrowed(chosen.rows, fields) for chosen in chosen_rows(files, self._read, {"group_id": groups})]
+        rows = pa.concat_tables([narrowed(self._read.empty_table(), fields), *parts])
         rows = rows.filter(pc.equal(rows["cluster_id"], self._cluster_id))
         group_ids, places = rows["group_id"].to_pylist(), rows["place"].to_pylist()
         instants = pc.coalesce(*(rows[name] for name in INSTANTS)).to_pylist()

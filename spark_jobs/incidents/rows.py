@@ -22,10 +22,10 @@ READ = tuple(dict.fromkeys((*_OWN, "place", "members", "movements", "triggers"))
 """The columns of a measured rebalance that are read."""
 _MEMBERS = "list_filter(members, lambda m: m.change <> 'stayed')"
 _GONE = "flatten([t.members FOR t IN triggers])"
-_MOVEMENTS = (
-    "[{'resource_type': m.resource_type, 'resource': m.resource, 'kind': m.kind, 'from_member_id': m.from_member_id, "
-    f"'stopped_at_lower_ms': m.stopped_at_lower_ms}} FOR m IN movements IF list_contains({_GONE}, m.from_member_id)]"
-)
+OF_MOVEMENTS = ("resource_type", "resource", "kind", "from_member_id", "stopped_at_lower_ms")
+"""The fields of movements in NARROWED."""
+_FIELDS = ", ".join(f"'{name}': m.{name}" for name in OF_MOVEMENTS)
+_MOVEMENTS = f"[{{{_FIELDS}}} FOR m IN movements IF list_contains({_GONE}, m.from_member_id)]"
 NARROWED = ", ".join((*dict.fromkeys((*_OWN, "place")), f"{_MEMBERS} members", f"{_MOVEMENTS} movements"))
 """The part of READ that a ClusterRows needs."""
 FINDING = tuple(c.name for c in SILVER_FINDING.columns)

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.detect import (
     CLOCK_APART_MS,
+    NOT_ASKED_OF_MOVEMENTS,
     ClockReading,
     ClockStep,
     ContradictionCount,
@@ -39,7 +40,7 @@ from rebalance_audit.domain.detect import (
 )
 from rebalance_audit.domain.detect.due import FIRST_STEP_MS, longest_hold_ms, may_begin, may_differ
 from rebalance_audit.domain.metadata import METADATA_TOPIC
-from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, record_ref, to_row
+from rebalance_audit.domain.model import ConnectTask, Finding, Movement, Rebalance, record_ref, stored_columns, to_row
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import greatest, row_groups_of
@@ -65,6 +66,8 @@ NAME, INPUTS, (OUTPUT,) = DETECT.name, DETECT.reads, DETECT.writes
 REBALANCES, TASKS = "silver.measured_rebalance", "silver.connect_task"
 REASSIGNMENTS, CONTRADICTIONS = "silver.reassignment_finding", "silver.contradiction"
 _KINDS = {REBALANCES: Rebalance, TASKS: ConnectTask}
+OF_MOVEMENTS = [c.name for c in stored_columns(Movement) if c.name not in NOT_ASKED_OF_MOVEMENTS]
+"""What is read of movements."""
 EVENTS = "silver.group_event"
 GROUP = ["cluster_id", "group_id"]
 
@@ -181,6 +184,7 @@ def _histories_of(context: Run, batch: Batch, groups: pa.Table) -> GroupReader:
             TASKS: [c.name for c in tables.SILVER_CONNECT_TASK.columns],
         },
         groups=groups,
+        fields={"movements": OF_MOVEMENTS},
     )
 
 

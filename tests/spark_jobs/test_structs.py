@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.kinds import EvidenceTier, FindingStatus, ResourceType, Severity
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import ConnectTask, Finding, Mark, Movement, Rebalance, from_row, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
+from spark_jobs.stages.detect import OF_MOVEMENTS
 from spark_jobs.stages.measure import measure_rows
-from spark_jobs.structs import lists_of, struct_array, things_in
+from spark_jobs.structs import lists_of, narrowed, struct_array, things_in
 from tests.captures import CAPTURES, gathered
 
 TABLE = "silver.rebalance"
@@ -60,6 +62,24 @@ def test_tasks_and_findings_come_back_as_they_were() -> None:
 def test_lists_that_are_not_known_are_as_from_a_row() -> None:
     rows = rows_to_table(TABLE, [to_row(Rebalance(cluster_id="c", rebalance_id="r", group_id="g")) | NOT_KNOWN])
     assert things_in(Rebalance, rows) == [from_row(Rebalance, row) for row in rows.to_pylist()]
+
+
+def test_narrowed_lists_lack_the_other_fields_alone(rebalances: list[list[object]]) -> None:
+    rows = rows_to_table(TABLE, [to_row(r) for group in rebalances for r in group])  # type: ignore[arg-type]
+    kept = ("resource", "kind")
+    narrow = narrowed(rows, {"movements": kept})
+    assert narrow.drop_columns(["movements"]).equals(rows.drop_columns(["movements"]))
+    assert narrow["movements"].to_pylist() == [
+        [{name: movement[name] for name in kept} for movement in movements]
+        for movements in rows["movements"].to_pylist()
+    ]
+
+
+def test_rules_find_the_same_without_what_they_do_not_ask(rebalances: list[list[object]]) -> None:
+    for rows in filter(None, rebalances):
+        measured = [measure(r) for r in rows]  # type: ignore[arg-type]
+        narrow = narrowed(rows_to_table(TABLE, [to_row(r) for r in measured]), {"movements": OF_MOVEMENTS})
+        assert detect_group(things_in(Rebalance, narrow)) == detect_group(measured)
 
 
 NOT_KNOWN = {"triggers": None, "members": None, "movements": None, "evidence": None}

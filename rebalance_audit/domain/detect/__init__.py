@@ -80,6 +80,9 @@ GROUP_RULES: Mapping[str, Callable[[History], list[Finding]]] = {
     "CN007": task_failed,
     "CN008": rewritten_configs,
 }
+NOT_ASKED_OF_MOVEMENTS = frozenset({"stop_marks", "resume_marks", "pause_detail", "evidence"})
+"""Fields of movements that no rule of a group looks at: what was measured is enough, without what it came from. These
+are two thirds of a measured rebalance."""
 TABLE_RULES: Mapping[str, Callable[..., list[Finding]]] = {
     "TR001": coverage_findings,
     "TR002": undecoded_findings,
@@ -114,6 +117,7 @@ __all__ = [
     "DEFAULT",
     "DEFAULT_OF",
     "GROUP_RULES",
+    "NOT_ASKED_OF_MOVEMENTS",
     "REASSIGNMENT_RULES",
     "TABLE_RULES",
     "ClockReading",
