@@ -22,11 +22,15 @@ def silence_at(target: str, silenced: Response) -> None:
     It matches the labels that alerts have, `subject` (the first group) and `cluster`. Raises AlertError for a target
     that is no Alertmanager, NotDelivered if it does not take it.
     """
+    post(silences_url(target), json.dumps(_silence(silenced)).encode())
+
+
+def silences_url(target: str) -> str:
+    """Where this Alertmanager takes silences. Raises AlertError for a target that is none."""
     parts = urlsplit(target)
     if parts.scheme not in ("http", "https") or not _ALERTS.search(parts.path):
         raise AlertError(f"{masked(target)} is no Alertmanager: give the URL that ends in /api/v2/alerts.")
-    url = parts._replace(path=_ALERTS.sub("/api/v2/silences", parts.path)).geturl()
-    post(url, json.dumps(_silence(silenced)).encode())
+    return parts._replace(path=_ALERTS.sub("/api/v2/silences", parts.path)).geturl()
 
 
 def _silence(silenced: Response) -> dict[str, Any]:

@@ -96,10 +96,15 @@ def silence(
         raise UsageError("--to sets a silence at an Alertmanager; let one expire there by its own page or `amtool`.")
     opened = published(Warehouse.open(warehouse))
     refuse_unknown_cluster(opened, cluster_id)
+    if to:
+        from rebalance_audit.alerts.silences import silences_url
+
+        for target in to:
+            silences_url(target)  # refused before anything is kept
     respond(opened, mine)
     if to:
         _silence_there(mine, to)
-    covered = [i for i in _incidents(opened) if i.status == "open" and covers(mine, i)]
+    covered = [i for i in _incidents(opened) if i.status == "open" and not i.expected and covers(mine, i)]
     if mine.until_ms == now_ms:
         note(f"Alerts about {shown(pattern)} go out again.", quiet=quiet)
     else:

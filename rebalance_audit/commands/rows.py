@@ -55,8 +55,7 @@ def clusters_of(opened: Any) -> list[str]:
 
 def refuse_unknown_cluster(opened: Any, cluster_id: str | None) -> None:
     """Raises UsageError with the clusters there are: no answer about a misspelt one would look like good news."""
-    known = clusters_of(opened)
-    if cluster_id is not None and cluster_id not in known:
+    if cluster_id is not None and cluster_id not in (known := clusters_of(opened)):
         there = f"there are {', '.join(visible(c) for c in known)}" if known else "there is none yet"
         raise UsageError(f"There is no cluster {cluster_id!r} at {opened.location}; {there}.")
 
