@@ -1,4 +1,4 @@
-"""An example to copy: a deploy, and a gate after it that fails if the deploy cost too much."""
+"""An example to copy: a deploy with its mark, and a gate after it that fails if the deploy cost too much."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG, Param
 
 from dags.rebalance_gate import RebalanceGate
+from dags.rebalance_mark import RebalanceMark
 
 with DAG(
     dag_id="rebalance_audit_example_deploy",
@@ -15,7 +16,7 @@ with DAG(
     doc_md=(
         "The gate passes when nothing has happened in the group for two minutes, and fails if the deploy cost more "
         "than `most_seconds` partition-seconds or a regression (RB002) appeared. `rebalance-audit watch` has to bring "
-        "evidence in meanwhile."
+        "evidence in meanwhile. The mark stands on every time line, beside what the deploy did."
     ),
     schedule=None,
     start_date=datetime(2026, 1, 1),
@@ -36,5 +37,12 @@ with DAG(
         warehouse="{{ params.warehouse }}",
         since="{{ params.since }}",
         most_seconds=120,
+    )
+    RebalanceMark(  # beside them: a mark that cannot be set holds up no deploy
+        task_id="mark",
+        text="deploy of {{ params.group }}",
+        group="{{ params.group }}",
+        warehouse="{{ params.warehouse }}",
+        at="{{ params.since }}",
     )
     deploy >> gate

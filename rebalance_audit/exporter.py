@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import (
@@ -25,6 +25,9 @@ from rebalance_audit import __version__, health_metrics
 from rebalance_audit.domain.numbers import IS_COUNTED
 from rebalance_audit.domain.publish.verdicts import last_verdicts
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
 
 PREFIX = "rebalance_audit"
 MAX_GROUPS = 500
@@ -121,9 +124,13 @@ class Exporter(Collector):
         if waiting is not None:
             yield waiting
 
-    def listen(self, host: str, port: int) -> int:
-        """The port, which is another than given if that was 0. Raises OSError."""
+    def listen(
+        self, host: str, port: int, around: Callable[[WSGIApplication], WSGIApplication] = lambda metrics: metrics
+    ) -> int:
+        """The port, which is another than given if that was 0. `around` may answer other paths itself. Raises
+        OSError."""
         self._server, _ = start_http_server(port, addr=host, registry=self.registry)
+        self._server.set_app(around(self._server.get_app()))
         return int(self._server.server_port)
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
               "alert -w W --to http://alertmanager:9093/api/v2/alerts"),
     "trace": ("trace -w W --to http://collector:4318",),
     "annotate": ("annotate -w W --to http://grafana:3000 --token-file /run/secrets/grafana",),
-    "serve": ("serve -w W --port 9108",),
+    "serve": ("serve -w W --port 9108", "serve -w W --marks /run/secrets/marks"),
     "ui": ("ui -w W", "ui -w W --port 8600"),
     "config check": ("config check --config rebalance-audit.yaml",),
     "config show": ("config show --config rebalance-audit.yaml",),

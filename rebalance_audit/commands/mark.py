@@ -35,17 +35,37 @@ def mark(
     quiet: options.Quiet = False,
 ) -> None:
     """Note a deploy or a change, to be shown beside what it did."""
-    from rebalance_audit.domain.incidents import ChangeMark
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     now_ms = time.time_ns() // 1_000_000
-    at_ms = now_ms if at is None else moment(at, now_ms)
+    clusters, _ = noted(Warehouse.open(warehouse), text=text, at=at, group=group, cluster_id=cluster_id, now_ms=now_ms)
+    note(f"Marked in {len(clusters)} cluster{'s' if len(clusters) > 1 else ''}.", quiet=quiet)
+
+
+def noted(
+    opened: Any,
+    *,
+    text: str,
+    at: str | None,
+    group: str,
+    cluster_id: str | None,
+    now_ms: int,
+    names: tuple[str, str, str] = ("--text", "--at", "-g"),
+) -> tuple[list[str], int]:
+    """Keep a mark; the clusters it is in now, and its time. `names`: what text, time and group are called where they
+    came from. Raises UsageError and CommandError."""
+    from rebalance_audit.domain.incidents import ChangeMark
+
+    of_text, of_at, of_group = names
+    at_ms = now_ms if at is None else moment(at, now_ms, of_at)
     said = text.strip()
     if not said or len(said) > TEXT_LENGTH:
-        raise UsageError(f"--text has {len(said):,} characters; say in 1 to {TEXT_LENGTH} what was done.")
+        raise UsageError(f"{of_text} has {len(said):,} characters; say in 1 to {TEXT_LENGTH} what was done.")
+    for name, value in ((of_text, text), (of_group, group)):
+        options.refuse_no_text(name, value)
     if not group.strip():
-        raise UsageError("-g is empty; give a pattern of groups, or leave it out for all.")
-    opened = published(Warehouse.open(warehouse))
+        raise UsageError(f"{of_group} is empty; give a pattern of groups, or leave it out for all.")
+    published(opened)
     refuse_unknown_cluster(opened, cluster_id)
     clusters = [cluster_id] if cluster_id is not None else clusters_of(opened)
     if not clusters:
@@ -54,19 +74,19 @@ def mark(
         opened,
         [ChangeMark(cluster_id=c, at_ms=at_ms, source="told", text=said, scope=group.strip()) for c in clusters],
     )
-    note(f"Marked in {len(clusters)} cluster{'s' if len(clusters) > 1 else ''}.", quiet=quiet)
+    return clusters, at_ms
 
 
-def moment(text: str, now_ms: int) -> int:
+def moment(text: str, now_ms: int, name: str = "--at") -> int:
     """The instant of this text. Raises UsageError for a time before Kafka or more than a day ahead."""
     try:
         at_ms = options.instant_ms(text, now_ms)
     except (OverflowError, OSError, ValueError):
-        raise UsageError(f"--at {text}: no calendar has this time; write it as 2026-11-21T14:00.") from None
+        raise UsageError(f"{name} {text}: no calendar has this time; write it as 2026-11-21T14:00.") from None
     if at_ms < EARLIEST_MS:
-        raise UsageError(f"--at {text} lies before there was a Kafka; write it as 2026-11-21T14:00, or epoch ms.")
+        raise UsageError(f"{name} {text} lies before there was a Kafka; write it as 2026-11-21T14:00, or epoch ms.")
     if at_ms > now_ms + DAY_MS:
-        raise UsageError(f"--at {text} lies more than a day ahead; mark what was done when it was done.")
+        raise UsageError(f"{name} {text} lies more than a day ahead; mark what was done when it was done.")
     return at_ms
 
 

@@ -182,6 +182,14 @@ def instant_ms(text: str, now_ms: int) -> int:
     return round((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+def refuse_no_text(name: str, value: str) -> None:
+    """Raises UsageError for what no table can hold: a terminal in another encoding, half a character of JSON."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{name} has bytes that are no character; write it in UTF-8.") from None
+
+
 def period_ms(from_: str | None, to: str | None, now_ms: int) -> tuple[int | None, int | None]:
     """What --from and --to mean. Raises UsageError for times of no calendar, and for an end before the begin."""
     ends: list[int | None] = []

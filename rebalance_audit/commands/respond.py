@@ -43,6 +43,8 @@ def ack(
     from rebalance_audit.warehouse.responses import respond
     from rebalance_audit.warehouse.warehouse import Warehouse
 
+    for name, value in (("--reason", reason or ""), ("--by", by or "")):
+        options.refuse_no_text(name, value)
     opened = published(Warehouse.open(warehouse))
     found = _incident(opened, incident)
     now_ms = time.time_ns() // 1_000_000
@@ -88,6 +90,8 @@ def silence(
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     now_ms = time.time_ns() // 1_000_000
+    for name, value in (("PATTERN", pattern), ("--reason", reason or ""), ("--by", by or "")):
+        options.refuse_no_text(name, value)
     try:
         mine = silenced(pattern, by or _user(), now_ms, _end(until, now_ms), reason, cluster_id)
     except ResponseRefused as refused:

@@ -31,22 +31,32 @@ def serve(
     port: Port = 9464,
     host: Host = LOOPBACK,
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="Look at the warehouse this often.")] = "15s",
+    marks: Annotated[
+        Path | None,
+        typer.Option("--marks", metavar="FILE", help="Take marks at POST /marks from whoever has the token in it."),
+    ] = None,
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
     """Serve Prometheus metrics from the published tables."""
+    from rebalance_audit.commands.mark_hook import PATH, token_in, with_marks
     from rebalance_audit.exporter import Exporter
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     opened = Warehouse.open(warehouse)
     every_s = options.duration_ms(every) / 1000
+    token = None if marks is None else token_in(marks)
     exporter = Exporter(opened)
     exporter.refresh()
     try:
-        server_port = exporter.listen(host, port)
+        server_port = exporter.listen(
+            host, port, around=lambda metrics: metrics if token is None else with_marks(metrics, opened.location, token)
+        )
     except OSError as error:
         raise _cannot_listen(host, port, error) from error
-    note(f"Metrics are at http://{host}:{server_port}/metrics; Ctrl-C ends.", quiet=quiet)
+    where = f"http://{host}:{server_port}"
+    taken = "" if token is None else f", and marks are taken at {where}{PATH}"
+    note(f"Metrics are at {where}/metrics{taken}; Ctrl-C ends.", quiet=quiet)
     with until_stopped() as stopped:
         while not stopped.wait(every_s):
             exporter.refresh()

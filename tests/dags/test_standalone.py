@@ -200,3 +200,5 @@ def test_a_gate_waits_in_the_triggerer_until_the_group_has_settled(
     state = airflow.wait_for_end("rebalance_audit_example_deploy", run_id, 180)
     assert state == "success", airflow.log("rebalance_audit_example_deploy", run_id, "gate")
     assert "It has settled." in airflow.log("rebalance_audit_example_deploy", run_id, "gate")
+    marked = Warehouse.open(warehouse).query("SELECT DISTINCT at_ms, scope FROM gold.mark WHERE source = 'told'")
+    assert marked.to_pylist() == [{"at_ms": end_ms + 60_000, "scope": GROUP}]
