@@ -125,3 +125,27 @@ def test_a_broker_that_is_not_there_is_said(call: Any) -> None:
 def test_a_zone_of_logs_that_is_none_is_refused(call: Any) -> None:
     result = call("explain", "orders-app", "--evidence", EAGER, "--log-time-zone", "Mars")
     assert_one_sentence(result, status=2)
+
+
+def test_a_story_of_connect_stands_once_within_its_incident_the_oldest_link_first(call: Any) -> None:
+    """The lost worker is one trouble: the incident and what Connect's protocol does about it are one block."""
+    text = call("explain", "connect-lab", "--evidence", GOLDEN / "4.3.0" / "connect_worker_lost").out
+    incident = text[text.index("Incident (warning, open)") :].partition("\n\n")[0]
+    assert "Connect hopes for its return" in incident
+    assert "Connect hopes for its return" not in text.replace(incident, "")
+    assert "went and did not come back" not in text  # the story's own title, beside the incident's
+    times = [line.split(" UTC")[0].strip() for line in incident.splitlines() if " UTC  " in line]
+    assert len(times) == 3
+    assert times == sorted(times)
+    assert "alpha changed, and no other connector stood still" in text  # of no incident: it stays on its own
+
+
+def test_what_is_named_to_explain_next_works_as_typed(call: Any, tmp_path: Path) -> None:
+    """Two clusters have a group of this name."""
+    for name in ("one", "two"):
+        assert call("import", EAGER, "-w", tmp_path / "w", "--cluster-id", name, "-q").status == 0
+    assert call("run", "-w", tmp_path / "w", "--engine", "local", "-q").status == 0
+    listed = call("explain", "-w", tmp_path / "w").out
+    command = listed.rpartition("`rebalance-audit ")[2].partition("`")[0]
+    assert command == "explain orders-app --cluster-id one"
+    assert call(*command.split(), "-w", tmp_path / "w").status == 0

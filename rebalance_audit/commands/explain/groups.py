@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.meter import meter
@@ -76,8 +77,16 @@ def write_groups(
         lines += _lines(row, width, with_cluster)
     if len(rows) > SHOWN_GROUPS:
         lines.append(f"and {len(rows) - SHOWN_GROUPS:,} more groups; `-o json` has all")
-    lines += ["", f"`rebalance-audit explain {visible(rows[0]['group_id'])}` with the same options explains the first."]
+    lines += ["", *hanging(f"{_next_command(rows)} with the same options explains the first.", width, 3)]
     sys.stdout.write(styled("\n".join(lines)) + "\n")
+
+
+def _next_command(rows: Sequence[dict[str, Any]]) -> str:
+    """How to explain the first group: with its cluster, where another one has a group of this name."""
+    first = rows[0]
+    same = sum(1 for row in rows if row["group_id"] == first["group_id"]) > 1
+    cluster = f" --cluster-id {quote(visible(first['cluster_id']))}" if same else ""
+    return f"`rebalance-audit explain {quote(visible(first['group_id']))}{cluster}`"
 
 
 def _read(places: Places) -> _Everything:

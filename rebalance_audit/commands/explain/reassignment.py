@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_audit.commands.explain import live_partitions
 from rebalance_audit.commands.meter import Progress
 from rebalance_audit.commands.options import CommandError, Output
-from rebalance_audit.commands.output import json_text, visible, write_rows
+from rebalance_audit.commands.output import has_width, json_text, output_width, visible, write_rows
 
 if TYPE_CHECKING:
     from ingest.folders import EvidenceFolder
@@ -95,18 +95,23 @@ def write(
 ) -> None:
     """`groups`: those each partition of __consumer_offsets coordinates."""
     from rebalance_audit.domain.detect.wording import folded
+    from rebalance_audit.domain.explain.layout import hanging
     from rebalance_audit.domain.explain.reassignment import explain, unzoned
     from rebalance_audit.domain.reassign import reassignment_row, step_rows
     from rebalance_audit.domain.tables import GOLD_REASSIGNMENT
 
     if output is Output.TABLE:
+        edge = output_width() if has_width(sys.stdout) else None
         texts = []
         for r in found:
             lines = explain(r, history.seen_until_ms)
             if met := (groups or {}).get(r.partition):
                 moved = "moved with it" if r.leader_changes else "stayed"
                 lines.append(f"   the coordinator of {folded(met)} {moved}")
-            texts.append("\n".join(map(visible, lines)))
+            lines = [visible(line) for line in lines]
+            if edge is not None:
+                lines = [part for line in lines for part in hanging(line, edge, 6)]
+            texts.append("\n".join(lines))
         texts += ["\n".join(map(visible, unzoned(history)))] if history.unzoned_nodes else []
         sys.stdout.write("\n\n".join(texts) + "\n")
     elif output is Output.JSON:

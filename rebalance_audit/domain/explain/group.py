@@ -14,7 +14,7 @@ from rebalance_audit.domain.detect.finding import numbers_of
 from rebalance_audit.domain.detect.wording import clock, counted, duration, likely_seconds, seconds_bounds, shown
 from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect_stories
 from rebalance_audit.domain.explain.hints import not_seen_in, would_have_helped
-from rebalance_audit.domain.explain.incidents import answer, incident_lines
+from rebalance_audit.domain.explain.incidents import answer, incident_lines, is_part_of
 from rebalance_audit.domain.explain.layout import aside, hanging
 from rebalance_audit.domain.explain.rebalance import RebalanceStory, exact, exact_bounds, story_of
 from rebalance_audit.domain.explain.standstills import StandstillStory, standstill_stories
@@ -109,7 +109,8 @@ def explain_text(explanation: Explanation, width: int = 110, *, bounds: bool = F
     lines += [*head, *hanging(explanation.summary, width, 0)]
     if bounds and explanation.cost_bounds:
         lines += hanging(f"Hard bounds of what was lost, which no truth passes: {explanation.cost_bounds}.", width, 0)
-    lines += incident_lines(explanation.incidents or (), width, bounds=bounds)
+    incidents, stories_of_connect = explanation.incidents or (), explanation.connect_stories
+    lines += incident_lines(incidents, width, bounds=bounds, stories=stories_of_connect)
     of_incidents = {finding_id for i in explanation.incidents or () for finding_id in i.finding_ids}
     for finding in explanation.findings:
         if finding.finding_id not in of_incidents:  # an incident's symptoms are its story once more
@@ -118,8 +119,9 @@ def explain_text(explanation: Explanation, width: int = 110, *, bounds: bool = F
         evidence = f"   evidence  {'   '.join(standstill.evidence[:4])}"
         text = f"{standstill.text}  {standstill.bounds}" if bounds else standstill.text
         lines += ["", *hanging(text, width, _DETAIL_INDENT), *hanging(evidence, width, _DETAIL_INDENT + 10)]
-    for connect_story in explanation.connect_stories:
-        lines += ["", *_connect_story_lines(connect_story, width)]
+    for connect_story in stories_of_connect:
+        if not any(is_part_of(connect_story, i) for i in incidents):
+            lines += ["", *_connect_story_lines(connect_story, width)]
     for story in explanation.rebalances:
         lines += ["", *_story_lines(story, width, bounds=bounds)]
     if explanation.left_out_count:

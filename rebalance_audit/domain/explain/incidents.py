@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from rebalance_audit.domain.detect.wording import clock, counted, likely_seconds, listed, seconds_bounds, shown
+from rebalance_audit.domain.explain.connect_stories import ConnectStory
 from rebalance_audit.domain.explain.layout import hanging
 from rebalance_audit.domain.explain.standstills import StandstillStory
 from rebalance_audit.domain.incidents import Incident
@@ -32,8 +33,15 @@ def answer(incidents: Sequence[Incident], standstills: Sequence[StandstillStory]
     return sentence + (f" And {counted(rest, 'other incident')}." if rest else "")
 
 
-def incident_lines(incidents: Sequence[Incident], width: int, *, bounds: bool = False) -> Iterator[str]:
-    """Each trouble with its chain, the oldest link first; normal work in a line."""
+def is_part_of(story: ConnectStory, incident: Incident) -> bool:
+    """An incident says it in its own words already: a story is given once."""
+    return not incident.expected and set(story.rebalance_ids) <= set(incident.rebalance_ids)
+
+
+def incident_lines(
+    incidents: Sequence[Incident], width: int, *, bounds: bool = False, stories: Sequence[ConnectStory] = ()
+) -> Iterator[str]:
+    """Each trouble with its chain, the oldest link first, and what `stories` say of it; normal work in a line."""
     for i in sorted(incidents, key=lambda i: (i.expected, *_urgency(i))):
         mark = "normal work" if i.expected else f"{i.severity}, {i.status}"
         head = f"Incident ({mark})  "
@@ -48,6 +56,9 @@ def incident_lines(incidents: Sequence[Incident], width: int, *, bounds: bool = 
                 yield f"   … {len(i.chain) - LINKS_SHOWN} more"
             stamp = f"   {clock(link.at_ms)}  "
             yield from hanging(f"{stamp}{shown(link.what, _TITLE_WIDTH)}", width, len(stamp))
+        for story in stories:
+            if is_part_of(story, i):
+                yield from hanging(f"   {story.text}", width, 3)
         if i.advice:
             yield from hanging(f"   → {i.advice}", width, 5)
 
