@@ -261,7 +261,13 @@ def _of_statistics(row_count: int, statistics: pq.Statistics | None) -> ColumnOf
 
 def columns_of(file: str) -> Mapping[str, None]:
     """The names of a file's columns, in its order."""
-    return _column_names.of(file) or _column_names.keep(file, footer(file).schema.to_arrow_schema().names)
+    return _column_names.of(file) or _column_names.keep(file, _names_in(footer(file)))
+
+
+def _names_in(metadata: pq.FileMetaData) -> Iterable[str]:
+    if not metadata.num_row_groups:
+        return list(metadata.schema.to_arrow_schema().names)
+    return (path.partition(".")[0] for path in _paths(metadata))
 
 
 @functools.lru_cache(maxsize=1 << 17)
@@ -295,8 +301,14 @@ def _bounds(file: str, columns: tuple[str, ...]) -> list[tuple[int, int]] | None
 
 
 def _place(metadata: pq.FileMetaData, column: str) -> int | None:
-    names = (metadata.schema.column(at).path for at in range(metadata.num_columns))
-    return next((at for at, name in enumerate(names) if name == column), None)
+    return next((at for at, path in enumerate(_paths(metadata)) if path == column), None)
+
+
+def _paths(metadata: pq.FileMetaData) -> Iterator[str]:
+    """The names of the columns with values; none of a file without row groups. Not asked of `metadata.schema`: pyarrow
+    keeps that in the footer, and the footer in it, so that footers which are let go stay until cycles are searched."""
+    for first in [metadata.row_group(0)] if metadata.num_row_groups else []:
+        yield from (first.column(at).path_in_schema for at in range(metadata.num_columns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from rebalance_audit.warehouse import kept_columns, known_values
 from rebalance_audit.warehouse.kept_columns import chosen_rows, linked, put_rows, row_group
-from rebalance_audit.warehouse.row_groups import Least, footer, row_groups_of
+from rebalance_audit.warehouse.row_groups import Least, columns_of, footer, held_in, row_groups_of
 
 ROWS = pa.table(
     {
@@ -133,3 +134,13 @@ def test_a_row_group_out_of_the_bound_is_not_read(tmp_path: Path, monkeypatch: p
     read.clear()
     assert texts({"c": None}) == []
     assert not read
+
+
+def test_a_footer_that_was_asked_is_let_go_at_once(tmp_path: Path) -> None:
+    file = str(tmp_path / "asked.parquet")
+    pq.write_table(pa.table({"group_id": ["a", "b"], "members": [[{"id": "x"}], []]}), file)
+    asked = footer(file)
+    known_by = sys.getrefcount(asked)
+    assert list(columns_of(file)) == ["group_id", "members"]
+    assert held_in(file, "group_id")[0][:3] == (2, "a", "b")
+    assert sys.getrefcount(asked) == known_by  # pyarrow would keep a schema in it that keeps it
