@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_type
 from rebalance_audit.warehouse.file_sizes import (
     compression_of,
+    has_dictionaries,
     leading_column,
     most_rows_at_once,
     soon_replaced,
@@ -244,10 +245,10 @@ class TaskWriter:
         if part not in self._files:
             file = self._new_file(part)
             fs, path = located(file)
-            self._files[part] = (
-                file,
-                open_writer(path, self._schema(part.table), fs, compression_of(part.table, file, self._rows[part])),
-            )
+            compression = compression_of(part.table, file, self._rows[part])
+            with_dictionaries = has_dictionaries(part.table, self._rows[part])
+            schema = self._schema(part.table)
+            self._files[part] = file, open_writer(path, schema, fs, compression, has_dictionaries=with_dictionaries)
         self._files[part][1].write_table(self._taken(part), row_group_size=ROW_GROUP_ROWS)
 
     def _new_file(self, part: _FilePart) -> str:

@@ -58,6 +58,13 @@ def compression_of(table: str, file: str, row_count: int) -> str:
     return "snappy" if is_short_lived or table in _WIDE else "zstd"
 
 
+def has_dictionaries(table: str, row_count: int) -> bool:
+    """Whether columns of a file of the table have dictionaries. zstd finds what repeats itself: without them a file of
+    gold is up to a tenth smaller, is written in three quarters of the time and read in four fifths. So is one of few
+    rows. Of bronze a key that repeats itself is to be one in memory, too."""
+    return table.startswith("bronze.") or (table in _WIDE and row_count > JOINED_ROWS)
+
+
 def leading_column(table: str) -> str:
     """The column by which rows are asked for and ordered in files."""
     known = tables.BY_NAME[table]

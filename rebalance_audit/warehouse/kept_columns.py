@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import rows_at, whole
-from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, compression_of
+from rebalance_audit.warehouse.file_sizes import compression_of, has_dictionaries
 from rebalance_audit.warehouse.known_values import note_values, rename_values
 from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
@@ -103,8 +103,8 @@ def put_rows(table: str, file: str, rows: pa.Table) -> None:
     """Write a new file into a folder that is there. Its columns are kept, since the next stage reads it."""
     fs, path = located(file)
     footers: list[pq.FileMetaData] = []
-    compression, has_few_rows = compression_of(table, file, rows.num_rows), rows.num_rows <= JOINED_ROWS
-    writer = open_writer(path, rows.schema, fs, compression, footers, has_few_rows=has_few_rows)
+    compression, with_dictionaries = compression_of(table, file, rows.num_rows), has_dictionaries(table, rows.num_rows)
+    writer = open_writer(path, rows.schema, fs, compression, footers, has_dictionaries=with_dictionaries)
     try:
         writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
         writer.close()

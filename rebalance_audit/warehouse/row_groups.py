@@ -38,12 +38,11 @@ def open_writer(
     compression: str,
     footers: list[pq.FileMetaData] | None = None,
     *,
-    has_few_rows: bool = False,
+    has_dictionaries: bool = True,
 ) -> pq.ParquetWriter:
     """No row is looked up by what is inside its lists, and hardly any two marks or refs are alike. Without statistics
-    and dictionaries for those a file is smaller, and is written in four fifths of the time. Where there are few rows no
-    column has a dictionary: the file has the same size and is written and read in three quarters of the time. `footers`
-    is given the file's own when it is closed."""
+    and dictionaries for those a file is smaller, and is written in four fifths of the time. `footers` is given the
+    file's own when it is closed."""
     flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
     return pq.ParquetWriter(
         path,
@@ -51,7 +50,7 @@ def open_writer(
         filesystem=fs,
         compression=compression,
         write_statistics=flat,
-        use_dictionary=[] if has_few_rows else flat,
+        use_dictionary=flat if has_dictionaries else [],
         metadata_collector=footers,
     )
 
