@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.domain.decode import decode_source, source_kind
-from rebalance_audit.domain.frozen import maker, positional_maker
+from rebalance_audit.domain.frozen import positional_maker
 from rebalance_audit.domain.gather.groups import Undecoded, line_row, record_row, undecoded
 from rebalance_audit.domain.log_lines import Torn, parse_lines
 from rebalance_audit.domain.metadata import is_metadata_topic
@@ -153,13 +153,22 @@ _LINE = ("cluster_id", "node", "file_id", "byte", "file_name", "text")
 _Line: TypeAlias = tuple[Any, ...]
 """A value for each of _LINE, and whether the line is new."""
 _file_of = itemgetter(0, 1, 2)
-_make_line, _make_record = positional_maker(SourceLine, _LINE), maker(SourceRecord)
+_RECORD = tuple(name for name in record_files.COLUMNS if name != "copy")
+_make_line, _make_record = positional_maker(SourceLine, _LINE), positional_maker(SourceRecord, _RECORD)
 
 
-def _record_of(row: Mapping[str, Any]) -> SourceRecord:
-    """A function of its own, so that a worker finds it by name. As part of a task's code it would be sent as a copy,
-    with a class of its own."""
-    return _make_record(**row)
+def _records_in(batch: pa.RecordBatch) -> Iterator[tuple[SourceRecord, int]]:
+    """Each record and which copy it is. A function of its own, so that a worker finds it by name. As part of a task's
+    code it would be sent as a copy, with a class of its own."""
+    columns = dict(zip(batch.schema.names, map(_decoded, batch.columns), strict=True))
+    flags = {name: columns[name].fill_null(False) for name in ("is_control", "is_transactional")}
+    lists = [(columns | flags)[name].to_pylist() for name in _RECORD]
+    return zip(map(_make_record, *lists), columns["copy"].to_pylist(), strict=True)
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    """Without a dictionary, from which each value would be looked up in Python."""
+    return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
 
 
 class _Tally:
@@ -191,14 +200,11 @@ def _decoding(folder: str) -> ArrowTask:
             books = _Tally("record")
             events: list[dict[str, Any]] = []
             refusals: list[dict[str, Any]] = []
-            for row in batch.to_pylist():
-                copy = row.pop("copy")
-                if is_metadata_topic(row["topic"]):  # read as a whole by the stage reassign
-                    books.note(row["cluster_id"], "metadata", "in_count")
-                    books.note(row["cluster_id"], "metadata", "skipped_count")
+            for source, copy in _records_in(batch):
+                if is_metadata_topic(source.topic):  # read as a whole by the stage reassign
+                    books.note(source.cluster_id, "metadata", "in_count")
+                    books.note(source.cluster_id, "metadata", "skipped_count")
                     continue
-                row["is_control"], row["is_transactional"] = bool(row["is_control"]), bool(row["is_transactional"])
-                source = _record_of(row)
                 kind = source_kind(source)
                 books.note(source.cluster_id, kind, "in_count")
                 if copy:
