@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +23,19 @@ TIMES = pa.schema([*GROUP, *((name, pa.int64()) for name in ("first_at_ms", "at_
 def times_of(files: Sequence[str]) -> pa.Table:
     """When each rebalance in these files was (TIMES)."""
     return pa.concat_tables([TIMES.empty_table(), *map(_times_of, files)])
+
+
+def groups_within(files: Sequence[str], bounds: Mapping[str, tuple[int, int]]) -> pa.Table:
+    """The groups with a rebalance in these files that counts after the first instant of its cluster, and not after the
+    second. All clusters at once: each file has rows of many."""
+    times = times_of(files)
+    coded = times["cluster_id"].combine_chunks().dictionary_encode()
+    nothing = (0, -1)
+    of_clusters = np.array([bounds.get(name, nothing) for name in coded.dictionary.to_pylist()] or [nothing], np.int64)
+    after, until = of_clusters[coded.indices.to_numpy()].T
+    at_ms = times["counted_at_ms"].fill_null(-1).to_numpy()
+    is_within = (at_ms > after) & (at_ms <= until) & times["counted_at_ms"].is_valid().to_numpy()
+    return times.filter(pa.array(is_within)).select(GROUP.names).group_by(GROUP.names).aggregate([]).cast(GROUP)
 
 
 @functools.lru_cache(maxsize=1_024)

@@ -42,7 +42,7 @@ from spark_jobs.group_rows import (
     rows_of_groups,
 )
 from spark_jobs.incidents.tables import incident_tables
-from spark_jobs.instants import times_of
+from spark_jobs.instants import groups_within
 from spark_jobs.leader_moves import leader_move_rows
 from spark_jobs.plan import PUBLISH
 from spark_jobs.stages.stage import Batch, Run, added_files, row_count
@@ -147,21 +147,16 @@ def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
 def _moving_groups(context: Run, batch: Batch, *changed: pa.Table) -> pa.Table:
     """Groups with new rows, and groups with a rebalance that left the last hour or day. Rates count back from the end
     of the evidence, which moved."""
-    before: dict[str, int] = context.warehouse.recall(NAME).get("seen_until_ms", {})
-    moved = [
-        (cluster_id, before.get(cluster_id, 0) - window_ms, now - window_ms)
-        for cluster_id, now in seen_until_ms(context.warehouse).items()
-        for window_ms in (HOUR_MS, DAY_MS)
-        if now != before.get(cluster_id)
-    ]
     parts = [table.cast(_GROUP) for table in changed]
-    files = context.warehouse.files(REBALANCES, batch.until[REBALANCES])
-    for cluster_id, from_ms, to_ms in moved:
-        times = times_of(files_since(files, from_ms, to_ms))
-        at_ms = times["counted_at_ms"]
-        is_between = pc.and_(pc.greater(at_ms, from_ms), pc.less_equal(at_ms, to_ms))
-        left = times.filter(pc.and_(is_between, pc.equal(times["cluster_id"], cluster_id)))
-        parts.append(left.select(GROUP).group_by(GROUP).aggregate([]).cast(_GROUP))
+    if batch.since[REBALANCES] >= 0:  # else all groups have new rows
+        before: dict[str, int] = context.warehouse.recall(NAME).get("seen_until_ms", {})
+        now_ms = seen_until_ms(context.warehouse)
+        moved = {cluster_id: now for cluster_id, now in now_ms.items() if now != before.get(cluster_id)}
+        files = context.warehouse.files(REBALANCES, batch.until[REBALANCES])
+        for window_ms in (HOUR_MS, DAY_MS) if moved else ():
+            bounds = {c: (before.get(c, 0) - window_ms, now - window_ms) for c, now in moved.items()}
+            first_ms, last_ms = min(after for after, _ in bounds.values()), max(until for _, until in bounds.values())
+            parts.append(groups_within(files_since(files, first_ms, last_ms), bounds).cast(_GROUP))
     keys = pa.concat_tables(parts)
     return keys.filter(pc.is_valid(keys["group_id"])).group_by(GROUP).aggregate([])
 
