@@ -16,7 +16,7 @@ from app.sentences.reassignment import (
     reassignments,
 )
 from app.sentences.rebalance import known_as, rebalance, still_for, stood_still
-from app.sentences.whatif import beside, fit, meaning_and_price, replayed, saving
+from app.sentences.whatif import beside, fit, meaning_and_price, outcome, replayed, saving
 
 __all__ = [
     "MOST_IN_ONE_COMMAND",
@@ -39,6 +39,7 @@ __all__ = [
     "likely_cost",
     "meaning_and_price",
     "mostly",
+    "outcome",
     "postmortem",
     "progress",
     "reassignment",

@@ -9,6 +9,24 @@ from rebalance_audit.domain.replay.meanings import meanings_of, prices_of
 from rebalance_audit.domain.replay.whatif import Fit, Option
 
 
+def outcome(change: Change, unit: str) -> Html:
+    """What a change of settings would have saved or cost; of one for which something is predicted."""
+    saved, lower, upper = change.saved_seconds or 0.0, change.saved_lower_seconds or 0.0, change.saved_upper_seconds
+    if lower > 0:
+        return saving(change, unit)
+    settings = _settings(change)
+    if upper is not None and upper < 0:
+        return fill(
+            "{settings} would have cost {more} {unit}-seconds more (likely {a} to {b}).",
+            settings=settings,
+            more=f"{-saved:,.1f}",
+            unit=unit,
+            a=f"{-upper:,.1f}",
+            b=f"{-lower:,.1f}",
+        )
+    return fill("{settings} would have made no difference that stands out.", settings=settings)
+
+
 def saving(change: Change, unit: str) -> Html:
     """What a change of settings would have saved; of one that saves something."""
     saved, lower, upper, left = (
@@ -20,13 +38,17 @@ def saving(change: Change, unit: str) -> Html:
     return fill(
         "{settings} would have saved {saved} {unit}-seconds (likely {lower} to {upper}) of standing still, and left "
         "{left} {unit}-seconds.",
-        settings=words.join([words.code(s, 120) for s in change.settings], " and "),
+        settings=_settings(change),
         saved=saved,
         unit=unit,
         lower=lower,
         upper=upper,
         left=left,
     )
+
+
+def _settings(change: Change) -> Html:
+    return words.join([words.code(s, 120) for s in change.settings], " and ")
 
 
 def meaning_and_price(change: Change) -> list[Html]:

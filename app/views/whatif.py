@@ -6,7 +6,7 @@ import streamlit as st
 from app import page, sentences, words
 from app.queries.whatif import Change
 from app.words import Html, fill
-from rebalance_audit.domain.replay.libraries import properties
+from rebalance_audit.domain.replay.libraries import LACKING, properties
 
 MOST = 1_000
 
@@ -61,23 +61,26 @@ def of_group(changes: list[Change]) -> None:
         page.note("This group could not be replayed.")
     elif first.from_ms is not None and first.until_ms is not None:
         page.note(
-            "{n} of this group, {a} to {b}, were replayed. Under the settings in force {fit} came out again.",
+            "{n} of this group, {a} to {b}, were replayed. With the settings that it had, {fit} came out again.",
             n=words.count(first.rebalances_replayed, "rebalance"),
             a=words.instant(first.from_ms, tz),
             b=words.instant(first.until_ms, tz),
             fit=f"{first.fit_causes:.0%} of their causes",
         )
-        page.note("Each change was replayed by itself: take one of them, the first saves the most.")
     is_connect = page.reader().is_connect(first.cluster_id, first.group_id)
     unit = "task" if is_connect else "partition"
-    for c in changes:
+    if first.fit_causes is not None:
+        page.note(
+            "Each change was replayed by itself: take one of them, the first saves the most. One {unit} on which "
+            "nobody works for one second is one {unit}-second of standing still.",
+            unit=unit,
+        )
+    for c in sorted(changes, key=lambda change: not saves(change)):
         asked = dict(s.partition("=")[::2] for s in c.settings)
-        settings = words.join([fill("{s}<br>", s=words.code(s, 120)) for s in c.settings])
         page.panel(
             fill(
-                '<p class="ra-first">{verdict}</p><p>{settings}</p>{meanings}<p class="ra-note">{why}</p>',
-                verdict=sentences.saving(c, unit) if saves(c) else verdict(c),
-                settings=Html("") if saves(c) else settings,
+                '<p class="ra-first">{verdict}</p>{meanings}<p class="ra-note">{why}</p>',
+                verdict=verdict(c) if c.saved_seconds is None else sentences.outcome(c, unit),
                 meanings=words.join([fill("<p>{m}</p>", m=m) for m in sentences.meaning_and_price(c)]),
                 why=words.visible(c.why if c.saved_seconds is None else sentences.replayed(c)),
             )
@@ -89,8 +92,13 @@ def of_group(changes: list[Change]) -> None:
 
 
 def to_paste(asked: dict[str, str], is_connect: bool) -> None:
-    page.note("To paste, client by client:")
+    page.note("To paste, where it belongs; members read it when they start:")
     for client, lines in properties(asked, (), is_connect=is_connect).items():
+        if client == LACKING:
+            for line in lines:
+                name, _, libraries = line.partition(": ")
+                page.note("Not for members that use {libraries}: they have no {name}.", libraries=libraries, name=name)
+            continue
         st.code("\n".join([f"# {client}", *lines]), language=None, wrap_lines=True)
 
 

@@ -80,9 +80,11 @@ def test_the_fleets_best_changes_are_listed_with_their_ranges(tmp_path: Path, mo
 def test_a_group_shows_what_helps_and_what_would_cost_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = page_of(tmp_path / "w", monkeypatch, SAVES, COSTS, NOTHING, cluster="c1", group="orders-app")
     assert "would have saved 12.0 partition-seconds (likely 8.0 to 14.0) of standing still, and left 6.6" in said
-    assert said.index("would have saved") < said.index("costs 40.0 s more (likely 35.0 to 45.0)")
+    assert said.index("would have saved") < said.index(
+        "would have cost 40.0 partition-seconds more (likely 35.0 to 45.0)"
+    )
     assert "100% of their causes" in said
-    assert "<b>What it does:</b> members ask so often" in said
+    assert "<b>What it does:</b> how often a member asks whether there is a rebalance" in said
     assert "<b>Its price:</b> the shorter it is, the more requests the brokers get." in said
     assert "<b>Its price:</b> session.timeout.ms: the longer it is, the later a dead member is noticed" in said
     assert "# librdkafka\nheartbeat.interval.ms=1000" in said

@@ -30,6 +30,8 @@ BROKER_SETTINGS = frozenset(
         "group.consumer.heartbeat.interval.ms",
     }
 )
+LACKING = "not possible"
+"""Stands among the clients in `properties`, for libraries that lack a setting."""
 STAYING_IN_CODE = (
     "# clients from 4.1 on, and group.protocol=consumer: "
     "consumer.close(CloseOptions.groupMembershipOperation(CloseOptions.GroupMembershipOperation.REMAIN_IN_GROUP))"
@@ -112,7 +114,7 @@ def properties(asked: Mapping[str, str], slots: Sequence[str], *, is_connect: bo
                     found[client].append(STAYING_IN_CODE)
         others = [library for library in lacking(name, value) if library != "librdkafka"]
         if others:
-            found.setdefault("not possible", []).append(f"{name}: {', '.join(others)}")
+            found.setdefault(LACKING, []).append(f"{name}: {', '.join(others)}")
     return found
 
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _BY_NAME: Mapping[str, str] = {
-    "group.instance.id": "each process has a name that outlives it: closed and started again it takes up its "
-    "partitions without a rebalance, and until then they wait for it, for as long as the session",
+    "group.instance.id": "each process has a name that outlives it: closed and started again it takes its partitions "
+    "up without a rebalance; until it is back they wait for it, for as long as session.timeout.ms at most",
     "internal.leave.group.on.close": "a member that closes does not say so: its partitions wait for its session to end",
-    "session.timeout.ms": "so long after its last heartbeat a member counts as dead, and its partitions go to others",
-    "heartbeat.interval.ms": "members ask so often whether the group rebalances: the others wait for the last to hear",
-    "max.poll.interval.ms": "a member that takes longer over one poll than this loses its partitions",
-    "max.poll.records": "a poll holds no more records than this: it is done, and the member heard of, sooner",
-    "group.initial.rebalance.delay.ms": "a group that starts from nothing waits so long for more members",
+    "session.timeout.ms": "a member that has sent no heartbeat for so long counts as dead, and others get its "
+    "partitions",
+    "heartbeat.interval.ms": "how often a member asks whether there is a rebalance: all wait until the last one has "
+    "heard of it",
+    "max.poll.interval.ms": "a member that works longer than this on the records of one poll loses its partitions",
+    "max.poll.records": "a poll hands out no more records than this, so the member is done with them sooner, and polls "
+    "again before it counts as too slow",
+    "group.initial.rebalance.delay.ms": "a group that starts from nothing waits so long for more members before "
+    "anybody gets a partition",
     "group.remote.assignor": "how the broker shares partitions out",
-    "group.consumer.session.timeout.ms": "so long after its last heartbeat a member counts as dead, and its partitions "
-    "go to others",
-    "group.consumer.heartbeat.interval.ms": "members hear so often what they are to give up and to take",
-    "scheduled.rebalance.max.delay.ms": "the tasks of a worker that is gone wait so long for it to come back",
+    "group.consumer.session.timeout.ms": "a member that has sent no heartbeat for so long counts as dead, and others "
+    "get its partitions",
+    "group.consumer.heartbeat.interval.ms": "how often a member asks what it is to give up and to take",
+    "scheduled.rebalance.max.delay.ms": "the tasks of a worker that is gone wait so long for it to come back, before "
+    "other workers get them",
     "deploy.order": "how many members a deploy restarts at a time",
     "deploy.gap": "how long a deploy waits from a member's start to the next one's close",
     "deploy.restart": "how long a restarted member is away",

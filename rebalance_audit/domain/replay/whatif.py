@@ -35,9 +35,9 @@ STRETCH_SECONDS = 0.01
 """How long members take to react, stop and start differs by so much from machine to machine, for each time that a
 partition stands still."""
 COLUMNS = {
-    "owner_idle_seconds": "held by a member that was gone or too slow",
-    "between_owners_seconds": "given up and waiting for the next owner",
-    "first_wait_seconds": "waiting for the first assignment",
+    "owner_idle_seconds": "with an owner that was gone or too slow",
+    "between_owners_seconds": "between two owners",
+    "first_wait_seconds": "before the first assignment",
 }
 """Of a Standstill, in words."""
 SMALL_SHARE = 0.05
