@@ -9,7 +9,8 @@ from app.charts import bars, ladder
 from app.words import Html, fill
 
 LADDERS = 8
-MOST_CLUSTERS = 20
+MOST_QUIET = 5
+"""Clusters in which nothing moves; more are folded away."""
 MOST_ELECTIONS = 5_000
 BESIDE = ("RA002", "RA004", "RA005")  # throttles left, leaders, risk: what the ladders do not show
 STATES = {"stalled": "stalled", "moving": "open", "completed": "completed", "cancelled": "cancelled",
@@ -153,6 +154,14 @@ def all_clusters() -> None:
         what=going_on(running - still, still),
         n=words.count(len(found), "cluster"),
     )
+    shown = max(MOST_QUIET, sum(c.open_count > 0 for c in found))
+    cluster_table(found[:shown])
+    if quiet := found[shown:]:
+        with st.expander(f"{words.count(len(quiet), 'more cluster', 'more clusters')}, in which nothing moves"):
+            cluster_table(quiet)
+
+
+def cluster_table(found: list[ClusterMovesRow]) -> None:
     tz = page.zone()
     page.table(
         ["cluster", "stalled", "moving", "seen", "stalled the longest", "last asked for"],
@@ -165,11 +174,9 @@ def all_clusters() -> None:
                 longest_of(c),
                 words.minute(c.last_at_ms, tz),
             ]
-            for c in found[:MOST_CLUSTERS]
+            for c in found
         ],
     )
-    if len(found) > MOST_CLUSTERS:
-        page.note("{n} more: choose one below.", n=words.count(len(found) - MOST_CLUSTERS, "cluster"))
 
 
 def overview() -> None:
