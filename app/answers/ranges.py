@@ -28,7 +28,7 @@ def preset(name: str, whole: Span) -> Span:
 
 
 def that_shows(at_ms: int | None, whole: Span) -> str:
-    """The shortest preset of a day or more in which this moment lies; all where the day is not known."""
+    """The shortest preset of a day or more in which this moment lies; all where it is not known."""
     if at_ms is None:
         return "all"
     return next((name for name in ("24 h", "7 d") if at_ms >= preset(name, whole).from_ms), "all")

@@ -77,12 +77,12 @@ def incidents(span: Span, counted: IncidentCount, open_: list[IncidentRow]) -> N
         if counted.open_count > len(open_):
             kinds(alike)
         page.incident_list(open_, "Open incidents, by cost", "open", with_cluster, badge)
-        rest(span, True, frozenset(i.incident_id for i in open_), counted.open_count, with_cluster)
+        rest(span, True, open_, counted.open_count, with_cluster)
     if counted.over_count:
         heads = not counted.open_count
         over = reader.over_at_home(span)
         page.incident_list(over, "Incidents that are over, by cost", "over", with_cluster, with_heads=heads)
-        rest(span, False, frozenset(i.incident_id for i in over), counted.over_count, with_cluster)
+        rest(span, False, over, counted.over_count, with_cluster)
     if counted.expected_count:
         cost = words.costs(counted.expected_partition_seconds, counted.expected_task_seconds)
         label = f"Changes on purpose (deploys, scaling): {counted.expected_count:,}{', ' if cost else ''}{cost}"
@@ -112,8 +112,8 @@ def on_purpose(span: Span, label: str, counted: IncidentCount, with_cluster: boo
 
 
 @st.fragment
-def rest(span: Span, is_open: bool, shown: frozenset[str], number: int, with_cluster: bool) -> None:
-    """What does not fit on the first screen; `number` counts all, `shown` of which stand above."""
+def rest(span: Span, is_open: bool, shown: list[IncidentRow], number: int, with_cluster: bool) -> None:
+    """What does not fit on the first screen; `number` counts all, also those `shown` above."""
     if number <= len(shown):
         return
     what = "more open" if is_open else "more over"
@@ -122,7 +122,8 @@ def rest(span: Span, is_open: bool, shown: frozenset[str], number: int, with_clu
         return
     with place:
         found = reader.incidents(span, expected=False, is_open=is_open)
-        others = [i for i in found if i.incident_id not in shown]
+        above = {(i.cluster_id, i.incident_id) for i in shown}
+        others = [i for i in found if (i.cluster_id, i.incident_id) not in above]
         page.incident_list(others, what, what, with_cluster, badge)
         if (left := number - len(shown) - len(others)) > 0:
             page.note("{n} more: choose a shorter time to see them.", n=f"{left:,}")
