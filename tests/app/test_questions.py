@@ -93,7 +93,7 @@ def test_did_we_fall_back_to_stop_the_world(reader: Reader) -> None:
 def test_which_tasks_were_not_running_and_was_that_by_design(reader: Reader) -> None:
     reader.line("connect-lab \u00b7 reporting")
     reader.link("Open the incident")
-    reader.reads("Connect waits up to 20 s with what nobody runs", "waiting by design", "91.6 task-seconds (66.1")
+    reader.reads("Connect leaves what it ran unassigned for up to 20 s", "waiting by design", "91.6 task-seconds (66.1")
 
 
 def test_is_the_reassignment_moving_or_stuck_and_why(reader: Reader) -> None:

@@ -404,7 +404,7 @@ def test_connect_shows_its_stories_in_plain_words(opened: Open, full_warehouse: 
     assert (
         "Worker 10.0.3.3:8083 went and did not come back: its 2 connectors and tasks waited 21.5 s, then moved." in text
     )
-    assert "Connect hopes for its return and leaves sink-2, source-1 with nobody for up to 20 s" in text
+    assert "Connect waits for its return and leaves sink-2, source-1 unassigned for up to 20 s" in text
     assert text.index("Who ran what, when") < text.index("did not come back")  # the picture before the prose
     assert ("Generation 9", "rebalance?cluster=lab-cluster&rebalance=connect-lab%2F9&last=all") in links(at)
     assert pressed(at, "Look closer")["by"] == "workers"

@@ -66,9 +66,8 @@ def worker_lost(
     waited = duration(max((last.assigned_at_ms or 0) - (first.assigned_at_ms or 0), 0))
     return (
         f"{who} went and did not come back: its {_work(len(held))} waited {waited}, then moved",
-        f"Generation {first.generation_id} missed {who}. Connect hopes for its return and leaves {folded(held, 4)} "
-        "with "
-        f"nobody for up to {duration(first.connect_delay_ms or 0)} ({_DELAY}). It did not return, and generation "
+        f"Generation {first.generation_id} missed {who}. Connect waits for its return and leaves {folded(held, 4)} "
+        f"unassigned for up to {duration(first.connect_delay_ms or 0)} ({_DELAY}). It did not return, and generation "
         f"{last.generation_id} spread the work over the workers that are left. {_stood_still(given)}"
         f"{_noticed_late(first)}{_kept(chain)} Waiting was by design; that the worker was gone for good is the fault "
         "to "
@@ -85,9 +84,9 @@ def worker_waited_for(
     )
     return (
         f"{who} went: its {_work(len(held))} wait for it",
-        f"Generation {r.generation_id} missed {who}. Connect leaves {folded(held, 4)} with nobody for up to "
-        f"{duration(r.connect_delay_ms or 0)} ({_DELAY}) in the hope that it returns.{returned} The evidence ends "
-        f"before the delay does.{_kept([r])}",
+        f"Generation {r.generation_id} missed {who}. Connect waits for its return and leaves {folded(held, 4)} "
+        f"unassigned for up to {duration(r.connect_delay_ms or 0)} ({_DELAY}).{returned} The evidence ends before the "
+        f"delay does.{_kept([r])}",
     )
 
 

@@ -213,7 +213,7 @@ def _round(episode: Episode, step: HistoryStep) -> Link:
         longest = likely(r.pause_estimate_ms, r.pause_likely_lower_ms, r.pause_likely_upper_ms)
         parts.append(f"{things(moved, noun, r.protocol_type)} stopped, the longest for {longest}")
     if r.connect_delay_ms:
-        parts.append(f"Connect waits up to {duration(r.connect_delay_ms)} with what nobody runs")
+        parts.append(f"Connect leaves what it ran unassigned for up to {duration(r.connect_delay_ms)}")
     if r.outcome not in ("completed", "emptied"):
         parts.append(f"this attempt is {r.outcome}")
     evidence = capped([*(ref for t in r.triggers for ref in t.evidence[:2]), *r.evidence[:2]])

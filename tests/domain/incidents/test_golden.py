@@ -154,7 +154,7 @@ def test_a_killed_worker_its_session_the_delay_and_the_round_that_spreads_its_ta
     assert killed_ms - HEARTBEAT_MS <= sign.at_ms <= killed_ms
     assert "last known to live" in sign.what
     assert "a member vanished" in missed.what
-    assert "Connect waits up to 20 s" in missed.what
+    assert "Connect leaves what it ran unassigned for up to 20 s" in missed.what
     assert "Connect's scheduled delay ended" in spread.what
     assert lost.cost_seconds == pytest.approx(91.647)
     assert lost.severity == "warning"
