@@ -84,7 +84,7 @@ def rows_of_groups(
     bounded = () if least is None else (least.column,)
     needed = dict.fromkeys((*GROUP.names, *schema.names, *asked, *bounded))
     read = pa.schema([of_table.field(column) for column in needed])
-    if where == "true" and (few := _few_of_keys(files, groups, read, least)) is not None:
+    if where == "true" and (few := few_of_keys(files, groups, read, least)) is not None:
         return few.select(schema.names)
     with cursor() as db:
         source = of_keys(db, files, groups, read, least=least)
@@ -92,7 +92,7 @@ def rows_of_groups(
     return in_types_of(found, schema)
 
 
-def _few_of_keys(files: Sequence[str], keys: pa.Table, schema: pa.Schema, bound: Least | None) -> pa.Table | None:
+def few_of_keys(files: Sequence[str], keys: pa.Table, schema: pa.Schema, bound: Least | None = None) -> pa.Table | None:
     """These columns of the rows with these keys, as in `of_keys`; None if the keys are many, or one is null."""
     *_, column = keys.schema.names
     listed = set(keys[column].to_pylist())

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
 
@@ -81,8 +82,15 @@ def rows_at(rows: pa.Table, places: pa.Array) -> pa.Table:
     column."""
     if len(places) == 0:
         return rows.slice(0, 0)
+    if len(places) == rows.num_rows:
+        return rows
     first, last = places[0].as_py(), places[-1].as_py()
     return rows.slice(first, len(places)) if last - first + 1 == len(places) else rows.take(places)
+
+
+def rows_where(rows: pa.Table, flags: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """The rows for which the flag is true. Often that is all of them, or neighbours."""
+    return rows_at(rows, pc.indices_nonzero(flags))
 
 
 def in_type(column: _Column, type_: pa.DataType) -> _Column:

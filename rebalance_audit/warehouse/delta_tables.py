@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of, whole
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of, rows_where, whole
 from rebalance_audit.warehouse.evidence_log import COMMIT_ID, actions_in
 from rebalance_audit.warehouse.file_sizes import in_order, most_rows, soon_replaced
 from rebalance_audit.warehouse.kept_columns import linked, put_rows, row_group
@@ -298,7 +298,7 @@ class DeltaTables:
         is_soon = soon_replaced(name, rows)
         adds = []
         for kind, of_kind in (("part", pc.invert(is_soon)), (SOON_REPLACED, is_soon)):
-            chosen, most = rows.filter(of_kind), most_rows(name, is_soon_replaced=kind == SOON_REPLACED)
+            chosen, most = rows_where(rows, of_kind), most_rows(name, is_soon_replaced=kind == SOON_REPLACED)
             if chosen.num_rows > most:
                 chosen = in_order(name, chosen)
             adds += [self._put_file(name, kind, chosen.slice(at, most)) for at in range(0, chosen.num_rows, most)]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.warehouse.arrow_tables import whole
+from rebalance_audit.warehouse.arrow_tables import rows_at, rows_where, whole
 from rebalance_audit.warehouse.comparing import agreeing, differing_rows, hash_of, is_few, of_keys
 from rebalance_audit.warehouse.comparing_on_disk import Places, compared_on_disk
 from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, in_order, leading_column, most_rows, soon_replaced
@@ -318,8 +318,8 @@ def _fill_leaves(
             continue
         held = whole(pa.concat_tables(_row_groups(rows)), schema) if isinstance(rows, str) else rows
         is_soon = soon_replaced(writer.table, held)
-        left += [part for part in [held.filter(pc.invert(is_soon))] if part.num_rows]
-        new.append(held.filter(is_soon))
+        left += [part for part in [rows_where(held, pc.invert(is_soon))] if part.num_rows]
+        new.append(rows_where(held, is_soon))
     arriving = pa.concat_tables([schema.empty_table(), *new])
     at = arriving[by].to_pylist()
     taken: set[int] = set()
@@ -332,14 +332,14 @@ def _fill_leaves(
         ]  # fmt: skip
         taken.update(inside)
         rows = pa.concat_tables(
-            [*_others({file: places}, schema, {file: held}), arriving.take(pa.array(inside, pa.int64()))]
+            [*_others({file: places}, schema, {file: held}), rows_at(arriving, pa.array(inside, pa.int64()))]
         )
         parts = -(-rows.num_rows // SOON_REPLACED_ROWS)
         size = -(-rows.num_rows // parts) if parts else 0
         rows = in_order(writer.table, rows)
         names = [writer.write(rows.slice(part * size, size), SOON_REPLACED) for part in range(parts)]
         (mixed if inside else kept).extend(names)
-    loose = arriving.take(pa.array([n for n in range(len(at)) if n not in taken], pa.int64()))
+    loose = rows_at(arriving, pa.array([n for n in range(len(at)) if n not in taken], pa.int64()))
     return [*left, loose] if loose.num_rows else left
 
 

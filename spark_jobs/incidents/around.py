@@ -20,6 +20,7 @@ from rebalance_audit.domain.incidents.troubles import SAME_MOMENT_MS
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
+from rebalance_audit.warehouse.arrow_tables import rows_where
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
@@ -160,7 +161,7 @@ class StoredCluster:
         fields = {"movements": OF_MOVEMENTS}
         parts = [narrowed(chosen.rows, fields) for chosen in chosen_rows(files, self._read, {"group_id": groups})]
         rows = pa.concat_tables([narrowed(self._read.empty_table(), fields), *parts])
-        rows = rows.filter(pc.equal(rows["cluster_id"], self._cluster_id))
+        rows = rows_where(rows, pc.equal(rows["cluster_id"], self._cluster_id))
         group_ids, places = rows["group_id"].to_pylist(), rows["place"].to_pylist()
         instants = pc.coalesce(*(rows[name] for name in INSTANTS)).to_pylist()
         first: dict[str, int] = {}
@@ -168,7 +169,7 @@ class StoredCluster:
             if at_ms is not None and at_ms >= from_ms:
                 first[group_id] = min(first.get(group_id, place), place)
         follows = [place >= first.get(group, place + 1) for group, place in zip(group_ids, places, strict=True)]
-        return rows.filter(pa.array(follows, pa.bool_()))
+        return rows_where(rows, pa.array(follows, pa.bool_()))
 
     def _findings(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[tuple[str | None, Finding]]:
         version = self._versions[FINDINGS]
