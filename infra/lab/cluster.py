@@ -60,7 +60,8 @@ class Cluster:
         self.uses_zookeeper = version_key(version) < (3, 3) if zookeeper is None else zookeeper
         if self.uses_zookeeper and (version_key(version) >= (4, 0) or controllers_apart):
             raise LabError("ZooKeeper mode exists up to Kafka 3.9 and has no controllers apart.")
-        self._replicas = min(3, brokers)
+        self.replicas = min(3, brokers)
+        """Of each topic."""
         self._disks = disks
         self._broker_properties = dict(broker_properties or {})
         self._worker_properties = dict(worker_properties or {})
@@ -180,6 +181,14 @@ class Cluster:
     def kill_broker(self, node: int) -> None:
         self._node(node).kill()
 
+    def freeze_node(self, name: str) -> None:
+        """SIGSTOP to a broker or worker: it answers nobody, and does not know."""
+        self._nodes[name].signal(signal.SIGSTOP)
+
+    def thaw_node(self, name: str) -> None:
+        """SIGCONT."""
+        self._nodes[name].signal(signal.SIGCONT)
+
     def start_worker(self, worker: int, *, wait: bool = True) -> None:
         """A worker keeps its port, and so its URL, over restarts."""
         name = worker_name(worker)
@@ -271,7 +280,7 @@ class Cluster:
             own = configs.zookeeper_broker_settings(place, self._zookeeper_port)
         else:
             own = configs.kraft_settings(place, list(self._controller_ports.items()), self._listeners)
-        common = configs.broker_settings(self.version, place, replicas=self._replicas, extra=self._broker_properties)
+        common = configs.broker_settings(self.version, place, replicas=self.replicas, extra=self._broker_properties)
         settings_file = f"etc/{name}.properties"
         (self.folder / settings_file).write_text(configs.render_properties(own | common))
         if not self.uses_zookeeper:
@@ -311,7 +320,7 @@ class Cluster:
             bootstrap=self.bootstrap,
             group=self.connect_group,
             port=self._worker_ports[worker],
-            replicas=self._replicas,
+            replicas=self.replicas,
             extra=self._worker_properties,
         )
         settings_file = f"etc/{name}.properties"

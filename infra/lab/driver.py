@@ -29,7 +29,7 @@ from .clients import (
     read_events,
     write_event,
 )
-from .cluster import SMALL_HEAP, Cluster, worker_name
+from .cluster import SMALL_HEAP, Cluster, broker_name, worker_name
 from .configs import Settings, version_key
 from .processes import LabError, now_ms, wait_until
 
@@ -66,13 +66,13 @@ class Driver:
     # Topics and producing
 
     def topics(self, **partitions: int) -> None:
-        create_topics(self.cluster.bootstrap, partitions, replicas=min(3, len(self.cluster.node_folders)))
+        create_topics(self.cluster.bootstrap, partitions, replicas=self.cluster.replicas)
         self._partitions |= partitions
 
     def later_topic(self, name: str, partitions: int) -> None:
         """Created while groups run, and produced to."""
         self._note("create topic", name)
-        create_topics(self.cluster.bootstrap, {name: partitions}, replicas=min(3, len(self.cluster.node_folders)))
+        create_topics(self.cluster.bootstrap, {name: partitions}, replicas=self.cluster.replicas)
         self._partitions[name] = partitions
         if self._producer is not None:
             self._producer.add(name, range(partitions))
@@ -273,6 +273,15 @@ class Driver:
         self._note("start broker", f"broker-{broker}", version=version)
         self.cluster.start_broker(broker, version=version)
 
+    def freeze_broker(self, broker: int, *, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT later: nobody is answered meanwhile, as when the network is away."""
+        name = broker_name(broker)
+        self.cluster.freeze_node(name)
+        self._note("freeze broker", name)
+        self.rest(seconds)
+        self.cluster.thaw_node(name)
+        self._note("thaw broker", name)
+
     def broker_restarts(self, broker: int) -> None:
         self._note("stop broker", f"broker-{broker}")
         self.cluster.stop_broker(broker)
@@ -358,7 +367,8 @@ class Driver:
 
     def _subscribed(self, name: str) -> list[str]:
         first = self.clients[name].topics[0]
-        pattern = re.fullmatch(r"(?:broker-)?pattern:(.*)", first)
+        # librdkafka takes what begins with ^ for a pattern.
+        pattern = re.fullmatch(r"(?:(?:broker-)?pattern:|\^)(.*)", first)
         if pattern is None:
             return self.clients[name].topics
         return [topic for topic in self._partitions if re.fullmatch(pattern[1], topic)]
@@ -424,7 +434,11 @@ class Driver:
         self.cluster.start_worker(worker, wait=False)
 
     def worker_killed(self, worker: int) -> None:
+        """SIGKILL."""
         self._rest_a_while()
+        self.worker_killed_now(worker)
+
+    def worker_killed_now(self, worker: int) -> None:
         name = worker_name(worker)
         self._present[self.cluster.connect_group].remove(name)
         at_ms = now_ms()

@@ -81,6 +81,8 @@ class Truth:
             "session_timeout_ms": self.millis("session.timeout.ms", 10_000),
             "heartbeat_interval_ms": self.millis("heartbeat.interval.ms", 3000),
             "max_poll_interval_ms": self.millis("max.poll.interval.ms", 300_000),
+            "auto_commit_interval_ms": self.millis("auto.commit.interval.ms", 5000),
+            "metadata_max_age_ms": self.millis("metadata.max.age.ms", 300_000),
         }
 
     def stalls(self, *known: str) -> Iterator[tuple[str, int]]:

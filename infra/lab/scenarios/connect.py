@@ -6,7 +6,6 @@ rules.
 
 from __future__ import annotations
 
-import signal
 import urllib.request
 from collections.abc import Iterable
 
@@ -49,19 +48,20 @@ class Workers:
         name = worker_name(worker)
         self.driver._present[self.group].remove(name)
         at_ms = now_ms()
-        self.cluster._nodes[name].signal(signal.SIGSTOP)
+        self.cluster.freeze_node(name)
         write_event(self.cluster.folder / "truth/driver.jsonl", name, "frozen", at_ms)
         self.driver._note("freeze", name, at_ms=at_ms)
 
     def freeze_briefly(self, worker: int, *, seconds: float) -> None:
         """SIGSTOP, and SIGCONT before its session ends: no group learns of it. Its truth is a stall."""
         name = worker_name(worker)
-        for number, action, event in ((signal.SIGSTOP, "freeze", "stall_start"), (signal.SIGCONT, "thaw", "stall_end")):
+        freeze, thaw = self.cluster.freeze_node, self.cluster.thaw_node
+        for act, action, event in ((freeze, "freeze", "stall_start"), (thaw, "thaw", "stall_end")):
             at_ms = now_ms()
-            self.cluster._nodes[name].signal(number)
+            act(name)
             write_event(self.cluster.folder / "truth/driver.jsonl", name, event, at_ms)
             self.driver._note(action, name, at_ms=at_ms)
-            if number == signal.SIGSTOP:
+            if act == freeze:
                 self.driver.rest(seconds)
 
     def thaw(self, worker: int) -> None:
@@ -69,7 +69,7 @@ class Workers:
         name = worker_name(worker)
         self.driver._present[self.group].append(name)
         at_ms = now_ms()
-        self.cluster._nodes[name].signal(signal.SIGCONT)
+        self.cluster.thaw_node(name)
         write_event(self.cluster.folder / "truth/driver.jsonl", name, "thawed", at_ms)
         self.driver._note("thaw", name, at_ms=at_ms)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from random import Random
 from typing import Any
 
@@ -164,19 +163,10 @@ def many_in_one_group(driver: Driver) -> None:
     members.leave("s1")
     members.join("p1", library="kafka-python")
     driver.rest(chance.uniform(5, 8))
-    _freeze_broker(driver, seconds=5)
+    driver.freeze_broker(1, seconds=5)
     driver.rest(12)
     members.settle()
     members.leave("j1")
-
-
-def _freeze_broker(driver: Driver, *, seconds: float) -> None:
-    """Nobody is answered, as when the network is away."""
-    for number, action in ((signal.SIGSTOP, "freeze broker"), (signal.SIGCONT, "thaw broker")):
-        driver.cluster._nodes["broker-1"].signal(number)
-        driver._note(action, "broker-1")
-        if number == signal.SIGSTOP:
-            driver.rest(seconds)
 
 
 @scenario(since="4.0.0", broker_properties=KIP848_BROKER)

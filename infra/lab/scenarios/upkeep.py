@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from random import Random
 from typing import Any
 
-from infra.lab.clients import kip848_settings, streams_settings, write_event
-from infra.lab.cluster import worker_name
+from infra.lab.clients import kip848_settings, streams_settings
 from infra.lab.driver import Driver
-from infra.lab.processes import now_ms
 from rebalance_audit.domain.causes import Cause
 
 from .connect import Workers
@@ -212,7 +209,7 @@ def connect_two_killed(driver: Driver) -> None:
     workers = Workers(driver, connectors=2, tasks=4)
     driver.rest(chance.uniform(4, 7))
     for worker in (3, 4):
-        _kill(driver, worker)
+        driver.worker_killed_now(worker)
     workers.expect(Cause.MEMBER_SESSION_EXPIRED, [3, 4])
     driver.rest(12)
     while driver.expect_if_joined(workers.group, Cause.MEMBER_SESSION_EXPIRED):
@@ -241,21 +238,10 @@ def connect_eager_mishaps(driver: Driver) -> None:
     driver.rest(6)
     driver.settle_connect()
     driver.rest(chance.uniform(3, 6))
-    _kill(driver, 3)
+    driver.worker_killed_now(3)
     workers.expect(Cause.MEMBER_SESSION_EXPIRED, [3])
     driver.rest(12)
     driver.settle_connect()
-
-
-def _kill(driver: Driver, worker: int) -> None:
-    """Now; the driver waits for another moment of the heartbeat."""
-    name = worker_name(worker)
-    driver._present[driver.cluster.connect_group].remove(name)
-    at_ms = now_ms()
-    driver.cluster._nodes[name].signal(signal.SIGKILL)
-    driver.cluster.kill_worker(worker)
-    write_event(driver.cluster.folder / "truth/driver.jsonl", name, "killed", at_ms)
-    driver._note("kill", name, at_ms=at_ms)
 
 
 @scenario(since="4.2.0")
