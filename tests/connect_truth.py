@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ _JOINED = re.compile(
 _BEGAN = re.compile(r"\[(?P<at>[-0-9]+ [:0-9]+,\d{3})\] INFO \[Worker [^]]*\] Rebalance started")
 SETTLED_MS = 1_000
 """A worker whose journal was silent for so long before the next rebalance has carried out what it was asked."""
+
+STOPPED_TOGETHER_MS = 1_000
+"""Two workers that run the same and are told by one assignment to stop do so within this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,11 +232,15 @@ def true_steps(capture: Path, group_id: str) -> dict[tuple[str, str], list[tuple
 
 def _hand_outs(capture: Path) -> Iterator[tuple[str, TrueRun | None, TrueRun, bool]]:
     """(resource, its run before, its run, whether it did not exist in between) of each run that a rebalance began: not
-    of one that goes on after a freeze, that follows a failure, or that somebody asked for."""
+    of one that goes on after a freeze, that follows a failure, or that somebody asked for. The run before is the last
+    one to begin, unless it ended well before another: what went on after a freeze."""
     for name, runs in true_runs(capture).items():
         requests = _requests(capture)
-        for earlier, later in pairwise([None, *runs]):
-            assert later is not None
+        for place, later in enumerate(runs):
+            earlier = runs[place - 1] if place else None
+            last = max(runs[:place], key=_end_ms, default=None)
+            if earlier is not None and last is not None and _end_ms(earlier) < _end_ms(last) - STOPPED_TOGETHER_MS:
+                earlier = last
             request = next((r for r in requests if earlier is not None and _ends(r, name, earlier)), None)
             if request is not None:
                 requests.remove(request)  # a connector that was restarted for its settings may be stopped again soon
@@ -244,6 +252,10 @@ def _hand_outs(capture: Path) -> Iterator[tuple[str, TrueRun | None, TrueRun, bo
             )
             if not is_own:
                 yield name, earlier, later, is_removed
+
+
+def _end_ms(run: TrueRun) -> float:
+    return inf if run.end_ms is None else run.end_ms
 
 
 def thaws(capture: Path) -> set[int]:

@@ -96,7 +96,8 @@ def samples(capture: Path) -> Iterator[Sample]:
                 best, seen = best_estimate(marks), instant(marks)
                 if best is not None and seen.estimate is not None:
                     assert best.basis is not None, f"an estimate without a kind: {best.detail}"
-                    if best.basis in OF_SARAMA and library_of.get(OF_SARAMA[best.basis](pause)) != "sarama":
+                    owner = OF_SARAMA[best.basis](pause) if best.basis in OF_SARAMA else None
+                    if owner is not None and library_of.get((pause.group_id, owner)) != "sarama":
                         continue
                     yield Sample(Basis(best.basis), true_ms - seen.estimate, str(capture), true_ms)
 
@@ -148,7 +149,7 @@ def coverage(captures: Iterable[Path], tables: Mapping[Path, Mapping[Basis, Spre
                 for (pause, _, _), m in zip(some, seen.movements, strict=True):
                     if m.pause_likely_lower_ms is not None and m.pause_likely_upper_ms is not None:
                         lower, upper = m.pause_likely_lower_ms, m.pause_likely_upper_ms
-                        for counted in (PAUSES, library_of.get(pause.from_client, "Connect")):
+                        for counted in (PAUSES, library_of.get((pause.group_id, pause.from_client), "Connect")):
                             found[evidence, counted].add(pause.pause_ms, lower, upper, CLOCK_GRAIN_MS, upper - lower)
                 cost = _cost(seen, some)
                 if cost is not None:

@@ -62,11 +62,11 @@ def group_of_clients(capture: Path) -> dict[str, str]:
     return {_client_id(c): c["group"] for c in scenario(capture)["clients"]}
 
 
-def library_of_clients(capture: Path) -> dict[str, str]:
-    """By client id, in the names that the group knows."""
+def library_of_clients(capture: Path) -> dict[tuple[str, str], str]:
+    """By group and client id, in the names that the group knows: two groups may share a client id."""
     clients = scenario(capture)["clients"]
-    return {c.get("known_as", _client_id(c)): c["library"] for c in clients} | {
-        _client_id(c): c["library"] for c in clients
+    return {(c["group"], c.get("known_as", _client_id(c))): c["library"] for c in clients} | {
+        (c["group"], _client_id(c)): c["library"] for c in clients
     }
 
 
@@ -200,23 +200,35 @@ Match = tuple[TruePause, Rebalance, Movement]
 
 
 def matched(rebalances: Iterable[Rebalance], truth: Iterable[TruePause]) -> tuple[list[Match], list[TruePause]]:
-    """Each true pause with the movement that shows it, and those that none shows."""
+    """Each true pause with the movement that shows it, and those that none shows. A movement shows one pause, the
+    nearest."""
     movements: dict[tuple[str, str, str | None], list[tuple[int, Rebalance, Movement]]] = {}
     for r in rebalances:
         for m in r.movements:
             resumed_at_ms = _resumed_at_ms(r, m)
             if m.kind in ("moved", "returned") and resumed_at_ms is not None:
                 movements.setdefault((r.group_id, m.resource, m.to_client_id), []).append((resumed_at_ms, r, m))
-    found: list[Match] = []
-    unmatched = []
-    for pause in truth:
-        near = movements.get((pause.group_id, pause.resource, pause.to_client), [])
-        best = min(near, key=lambda shown: abs(shown[0] - pause.resumed_at_ms), default=None)
-        if best is None or abs(best[0] - pause.resumed_at_ms) > 5_000:
-            unmatched.append(pause)
-        else:
-            found.append((pause, best[1], best[2]))
-    return found, unmatched
+    truth = list(truth)
+    near = sorted(
+        (
+            (abs(at_ms - pause.resumed_at_ms), place, number)
+            for place, pause in enumerate(truth)
+            for number, (at_ms, _, _) in enumerate(movements.get(_place(pause), ()))
+        ),
+    )
+    shown: dict[int, tuple[int, Rebalance, Movement]] = {}
+    taken: set[tuple[tuple[str, str, str], int]] = set()
+    for apart_ms, place, number in near:
+        key = _place(truth[place]), number
+        if apart_ms <= 5_000 and place not in shown and key not in taken:
+            taken.add(key)
+            shown[place] = movements[key[0]][number]
+    found = [(truth[place], shown[place][1], shown[place][2]) for place in sorted(shown)]
+    return found, [pause for place, pause in enumerate(truth) if place not in shown]
+
+
+def _place(pause: TruePause) -> tuple[str, str, str]:
+    return pause.group_id, pause.resource, pause.to_client
 
 
 def score_pauses(rebalances: Sequence[Rebalance], truth: Sequence[TruePause]) -> Score:
