@@ -28,6 +28,9 @@ SHUTDOWN_MS = 15_000
 stores; then it leaves."""
 ASSUMED_SESSION_MS = 10_000
 """session.timeout.ms of Connect workers by default (docs/measured.md#defaults-of-kafka)."""
+FOUND_OUT_MS = 130
+"""A worker that goes on looks for its coordinator first, and finds itself put out: 131 and 137 ms later
+(docs/measured.md#connect-tasks)."""
 _SILENT = (Cause.MEMBER_SESSION_EXPIRED, Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, Cause.UNKNOWN)
 
 
@@ -58,8 +61,9 @@ def gone_marks(run: OwnershipRun, ended: Round, departures: Departures, *, is_ma
 
 def zombie_marks(run: OwnershipRun, earlier: OwnershipRun, lines: WorkerLines) -> list[Mark]:
     """When a worker that had been put out went on: between the group's missing it and its joining again."""
-    ended, seen = earlier.ended, run.seen
+    ended, seen = earlier.ended, run.ended if run.is_left_over else run.seen
     assert ended is not None
+    assert seen is not None
     marks = [not_before(ended, "it was put out of the group", ended.joined_at_ms)]
     joined_ms = seen.joined_at_ms or seen.at_ms
     marks.append(not_after(seen, "it ran when its worker joined again", joined_ms + LINE_SLACK_MS))
@@ -72,6 +76,9 @@ def zombie_marks(run: OwnershipRun, earlier: OwnershipRun, lines: WorkerLines) -
         if line.kind is LogKind.MEMBER_JOINED and line.fields.get("member_id") == run.worker.member_id
     ]
     own = lines.between(run.worker.node, ended.at_ms, seen.at_ms) if run.worker.node is not None else []
+    if run.is_left_over and own:
+        detail, at_ms = "it found itself put out soon after it went on", (own[0].at_ms or 0) - FOUND_OUT_MS
+        marks.append(about(own[0], detail, at_ms, rank=1, basis=Basis.REJOIN, tier=EvidenceTier.INFERRED))
     for line in [*asked[:1], *own[:1]]:
         marks.append(not_after(line, "its worker asked to join again", (line.at_ms or 0) + LINE_SLACK_MS))
         detail, basis = "its worker went on and found itself put out", Basis.REJOIN

@@ -17,7 +17,7 @@ from rebalance_audit.domain.connect_topics import ConnectStatus
 from rebalance_audit.domain.kinds import Mode, TaskState
 from rebalance_audit.domain.model import NO_END, ConnectRecord, LogKind
 
-from .lines import WorkerLines
+from .lines import STARTED, TASK_STARTS, TASK_STOPS, WorkerLines
 from .rounds import Resource, Round, Rounds, Worker, order
 
 LATE_STATUS_MS = 60_000
@@ -44,6 +44,11 @@ class OwnershipRun:
     """A zombie: the run of the same process which seemed to have ended when the group put its worker out."""
     revived: OwnershipRun | None = None
     """The zombie's run that went on from this one."""
+
+    @property
+    def is_left_over(self) -> bool:
+        """A zombie of an eager group: it stopped before it joined again, and others had long been given its work."""
+        return self.resumes is not None and self.seen is self.resumes.ended
 
 
 class Ownership:
@@ -108,7 +113,7 @@ class Ownership:
             if run.ended is not None:
                 self._ended.setdefault(run.ended.index, []).append(run)
         for resource, runs in self.runs.items():
-            for earlier, later in pairwise(runs):
+            for earlier, later in pairwise(r for r in runs if not r.is_left_over):
                 self._before[later], self._after[earlier] = earlier, later
             ends = (NO_END if run.ended is None else run.ended.index for run in runs)
             self._last_ends[resource] = list(accumulate(ends, max))
@@ -145,6 +150,8 @@ class Ownership:
             # By the protocol of the generation before it stops all it was given before it joins.
             for resource in list(mine):
                 _end(mine.pop(resource), round_, "stopped_to_join")
+            if worker.member_id not in self._modes:
+                self._add_left_over(worker, round_)
             return
         if round_.mode == Mode.EAGER:
             self._become_eager(worker)
@@ -179,6 +186,24 @@ class Ownership:
                 if earlier.how == "gone":
                     earlier.revived, run.resumes = run, earlier
                 return
+
+    def _add_left_over(self, worker: Worker, round_: Round) -> None:
+        """Its process was put out, went on, and stopped before it joined again as a new member. Its log shows it: what
+        stops without a start is what the process had before."""
+        for resource, runs in self.runs.items():
+            earlier = next((r for r in reversed(runs) if r.worker.key == worker.key), None)
+            if earlier is None or earlier.how != "gone" or earlier.ended is None or worker.node is None:
+                continue
+            window = earlier.ended.at_ms, round_.at_ms
+            lines = self._lines.about(worker.node, resource, (*TASK_STARTS, *STARTED, *TASK_STOPS), *window)
+            if lines and lines[0].kind in TASK_STOPS:
+                missed = earlier.ended
+                run = OwnershipRun(
+                    resource=resource, worker=worker, begun=None, seen=missed, last=missed, resumes=earlier
+                )
+                _end(run, round_, "stopped_to_join")
+                earlier.revived = run
+                runs.append(run)
 
     def _begin(self, resource: Resource, worker: Worker, begun: Round | None, seen: Round) -> OwnershipRun:
         run = OwnershipRun(resource=resource, worker=worker, begun=begun, seen=seen, last=seen)

@@ -96,12 +96,11 @@ class TaskHistory:
     def _of(self, resource: Resource) -> list[StateInterval]:
         runs = self._ownership.runs[resource]
         found: list[StateInterval] = []
-        for at, run in enumerate(runs):
+        for run in runs:
             within = self._within(run)
             found += within
-            following = runs[at + 1] if at + 1 < len(runs) else None
-            if run.ended is not None and within and within[-1].end is not None:
-                found += self._between(run, within[-1].end, following)
+            if run.ended is not None and within and within[-1].end is not None and not run.is_left_over:
+                found += self._between(run, within[-1].end, self._ownership.after(run))
         return found
 
     def _within(self, run: OwnershipRun) -> list[StateInterval]:
