@@ -71,9 +71,9 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
     if before.index:
         triggers = taken_over(attempt, before.course.attempts[before.index - 1]) + triggers
     if not triggers:
-        # A departure starts a rebalance before an arrival can join it.
         recorded.sort(key=lambda t: t.trigger not in DEPARTURES)
         recorded = _waited_for_the_dead(before, recorded, after)
+        recorded = _left_as_another_came(before, recorded, after)
         if rebalance.kind == "rebalance" and _elected_another(before):
             recorded = [_changed_assignor(t) for t in recorded]
         recorded = _put_out_by_nobody_known(before, recorded, after)
@@ -137,6 +137,25 @@ def _waited_for_the_dead(
     if not stayed or is_ended or any(silence.let_go_early(before, m) for m in stayed):
         return arrived + [t for t in recorded if t.trigger != Cause.MEMBER_JOINED]
     detail = "a session ended and a member came, and nothing says which began it"
+    return [Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail), *recorded]
+
+
+def _left_as_another_came(
+    before: Before, recorded: list[Trigger], after: Mapping[str, MemberMetadata] | None
+) -> list[Trigger]:
+    """Somebody left while another came, as in a deployment that starts the new one first: either may have begun the
+    rebalance that the other joined in. One that comes back under its own name had left before that; and who came in a
+    generation without a record began that one."""
+    arrived = [m for t in recorded if t.trigger == Cause.MEMBER_JOINED for m in t.members]
+    if not arrived or recorded[0].trigger != Cause.MEMBER_LEFT or after is None:
+        return recorded
+    there = before.members or {}
+    left = {there[m].client_id for m in recorded[0].members if m in there}
+    is_known = all(after[m].client_id in left for m in arrived if m in after)
+    followed_another = before.index > 0 and before.course.attempts[before.index - 1].missing_to is not None
+    if is_known or followed_another or not there.keys() & after.keys():
+        return recorded
+    detail = "a member left and another came, and nothing says which began it"
     return [Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail), *recorded]
 
 

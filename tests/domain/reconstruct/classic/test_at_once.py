@@ -141,3 +141,19 @@ def test_one_may_have_left_while_all_waited_for_another(client: str, last_ms: in
     _, second = rebalances_of(two_gone(client, last_ms))
     of_second = next(t for t in second.triggers if t.members == (member_id("c2"),))
     assert of_second.trigger == cause
+
+
+@pytest.mark.parametrize(
+    ("comes", "cause"),
+    [("c4", "unknown"), ("c3", "member_left")],
+    ids=["another one", "the same under a new id"],
+)
+def test_records_alone_do_not_say_whether_who_left_or_who_came_began_it(comes: str, cause: str) -> None:
+    """A new member joined, and 1.3 s later an old one left, in the same join phase (2.7.2, surge_deploy_of_others)."""
+    story = a_group().generation(1, {"c1": "0", "c2": "1", "c3": "2"}, at_ms=100)
+    for at_ms in range(30_000, 62_001, 2_000):
+        for partition in range(3):
+            story.commit(partition, at_ms=at_ms)
+    ids = {comes: f"{comes}-00000000-0000-0000-0000-000000000009"}
+    story.generation(2, {"c1": "0", "c2": "1", comes: "2"}, at_ms=62_300, member_ids=ids)
+    assert rebalances_of(story)[-1].trigger == cause
