@@ -338,12 +338,36 @@ _BY_NAME = {family.value: family for family in ClientFamily}
 
 
 _PREPARES_FIRST = frozenset({ClientFamily.JAVA, ClientFamily.SARAMA})
+_AT_ONCE = frozenset({ClientFamily.LIBRDKAFKA, ClientFamily.FRANZ_GO, ClientFamily.KAFKAJS})
+_COMMITS_LAST = frozenset({ClientFamily.LIBRDKAFKA, ClientFamily.KAFKA_GO})
+
+
+def prepares_first(families: Families) -> bool:
+    """Whether one of these libraries has work to do before it calls the assigned callback: Java loads classes where its
+    process is new, and sarama asks for offsets (docs/measured.md#likely-ranges)."""
+    return bool(families & _PREPARES_FIRST)
 
 
 def starts_at_once(families: Families) -> bool:
     """Whether each of these libraries calls the assigned callback as soon as the answer with the partitions is there.
-    Java's callback comes late, and sarama asks for offsets first (docs/measured.md#likely-ranges)."""
-    return not families & _PREPARES_FIRST
+    kafka-go asks for offsets first, Python's libraries have a loop that may be busy
+    (docs/measured.md#likely-ranges)."""
+    return families <= _AT_ONCE
+
+
+def commits_after_callback(families: Families) -> bool:
+    """Whether each of these libraries makes its last commit when the revoked callback has returned. The others make it
+    before they call it (docs/measured.md#commit-and-revoked-callback)."""
+    return families <= _COMMITS_LAST
+
+
+_NEEDS_COORDINATOR = frozenset({ClientFamily.SARAMA, ClientFamily.KAFKA_GO})
+
+
+def may_let_go_without_coordinator(families: Families) -> bool:
+    """Whether such a member may give everything up when its heartbeat finds no coordinator
+    (docs/clients.md#losing-the-coordinator)."""
+    return bool(families & _NEEDS_COORDINATOR)
 
 
 def may_poll_out(families: Families) -> bool:

@@ -134,7 +134,9 @@ class Basis(StrEnum):
     STATUS_OF_OLD_STOP = "status_of_old_stop"
     """A task's of a worker that may be of 2.3 to 2.6: they call stop() first, and write when poll() has returned."""
     COMMIT_AS_IT_LET_GO = "commit_as_it_let_go"
-    """The commit that a client makes when it gives partitions up."""
+    """The commit that a client makes when it gives partitions up, before its revoked callback."""
+    COMMIT_AFTER_CALLBACK = "commit_after_callback"
+    """The same of librdkafka and kafka-go, which commit after the callback."""
     COMMIT_AFTER_FETCHES = "commit_after_fetches"
     """The same of a member that may be sarama's: it commits when the fetches on their way are back, up to half a second
     after its handlers ended."""
@@ -171,9 +173,14 @@ class Basis(StrEnum):
     JOIN_PHASE = "join_phase"
     """It let go somewhere in the join phase."""
     DELIVERY = "delivery"
-    """The record that gives partitions to a classic member."""
+    """The record that gives partitions to a classic member that was there before."""
+    DELIVERY_TO_NEW = "delivery_to_new"
+    """The same to a member that is new and may be Java's or sarama's: a process loads its classes before the first
+    callback."""
+    DELIVERY_SOON = "delivery_soon"
+    """The same to a member that is neither Java's nor sarama's, and may be of kafka-go or of a library of Python's."""
     DELIVERY_AT_ONCE = "delivery_at_once"
-    """The same to a member that is neither Java's nor sarama's: nothing comes before its callback."""
+    """The same to a member of librdkafka, franz-go or kafkajs: nothing comes before its callback."""
     DELIVERY_AFTER_FETCHES = "delivery_after_fetches"
     """What a cooperative member that may be sarama's is given beside others: it begins when fetches of those are back,
     and commits within an interval."""

@@ -27,6 +27,8 @@ class Between:
     """The first of these that is neither a gap nor a rewrite, if there is one."""
     heard_at_ms: int | None
     """When members could first hear of the rebalance."""
+    loaded_at_ms: int | None
+    """When a coordinator took the group over meanwhile. Some members let go as soon as they cannot reach theirs."""
     joined_at_ms: int | None
     """The end of the first join phase that is known."""
     survivor_count: int
@@ -37,9 +39,8 @@ class Between:
     """An owner that stayed did not stop before it could hear of the rebalance."""
     joined_mark: Mark | None
     """An owner that stayed had stopped when the join phase ended."""
-    midway_mark: Mark | None
-    """An owner that stayed, where nothing shows its own stop: between the rebalance's start and the end of the join
-    phase."""
+    joining_mark: Mark | None
+    """An owner that stayed, where nothing shows its own stop: as the join phase ended."""
 
 
 def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads: Sequence[LogEvent]) -> Between:
@@ -55,7 +56,7 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
     else:
         heard_at_ms, detail = preparing.at_ms, "nobody knew before the rebalance began"
         heard_mark = logged(LOWER, heard_at_ms - LINE_SLACK_MS, detail, preparing.ref)
-    given_mark = joined_mark = midway_mark = None
+    given_mark = joined_mark = joining_mark = None
     count = max(_survivor_count(given, attempts[-1]), 1)
     given_at_ms = _given_at_ms(given)
     if given_at_ms is not None:
@@ -64,25 +65,31 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
     if joined_at_ms is not None:
         detail = "the join phase ended: it had re-joined"
         joined_mark = recorded(UPPER, joined_at_ms + LINE_SLACK_MS, detail, joined_ref)
-        at_ms = joined_at_ms
-        if heard_at_ms is not None:
-            # Each member hears of it at its next heartbeat, and the join phase ends with the last one. Of n members one
-            # let go at its end, and the others in its middle on average.
-            at_ms = heard_at_ms + (joined_at_ms - heard_at_ms) * (count + 1) // (2 * count)
-        detail = "between the rebalance's start and the end of the join phase"
-        midway_mark = inferred(ESTIMATE, at_ms, detail, joined_ref, rank=5, basis=Basis.JOIN_PHASE)
+        # Members began their heartbeats together, as the generation before ended. So they hear of it at about the same
+        # time, and the join phase ends with the last one (docs/measured.md#heartbeats-of-one-generation).
+        detail = "as the join phase ended: members of one generation send their heartbeats together"
+        joining_mark = inferred(ESTIMATE, joined_at_ms, detail, joined_ref, rank=5, basis=Basis.JOIN_PHASE)
     return Between(
         given=given,
         attempts=attempts,
         first=first,
         heard_at_ms=heard_at_ms,
+        loaded_at_ms=_loaded_at_ms(loads, given, preparing),
         joined_at_ms=joined_at_ms,
         survivor_count=count,
         given_mark=given_mark,
         heard_mark=heard_mark,
         joined_mark=joined_mark,
-        midway_mark=midway_mark,
+        joining_mark=joining_mark,
     )
+
+
+def _loaded_at_ms(loads: Sequence[LogEvent], given: Attempt, preparing: LogEvent | None) -> int | None:
+    since_ms, until_ms = given.known_at_ms, preparing.at_ms if preparing is not None else None
+    if since_ms is None or until_ms is None:
+        return None
+    found = (x.at_ms for x in loads if x.at_ms is not None and since_ms < x.at_ms <= until_ms)
+    return max(found, default=None)
 
 
 def _given_at_ms(given: Attempt) -> int | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.client_families import commits_when_idle, starts_at_once
+from rebalance_audit.domain.client_families import commits_when_idle
 from rebalance_audit.domain.frozen import maker
-from rebalance_audit.domain.kinds import MovementKind, ResourceType
+from rebalance_audit.domain.kinds import Basis, MovementKind, ResourceType
 from rebalance_audit.domain.model import NO_END, GroupRecord, LogEvent, Mark, Movement, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
@@ -16,7 +16,7 @@ from . import silence
 from .before import Before, Holding
 from .between import Between, between
 from .members import resource_name
-from .resumes import begun_marks, delivered_marks, resume_bound, resume_line
+from .resumes import begun_marks, delivered_marks, delivery_basis, resume_bound, resume_line
 from .stops import stop_bounds, stop_line
 from .stretch import KAFKAJS, Stretch, may_let_go_one_by_one
 
@@ -37,8 +37,8 @@ class HandOvers:
         self._following = _following(before)
         """The next attempt with a record."""
         self._until = _offset(self._following)
-        self._delivered: dict[bool, tuple[Mark, ...]] = {}
-        """By whether the new owner starts at once."""
+        self._delivered: dict[Basis, tuple[Mark, ...]] = {}
+        """By how soon the new owner starts."""
         self._betweens: dict[int, Between] = {}
         self._stretches: dict[tuple[Holding, Resource | None], tuple[Stretch, tuple[Mark, ...]]] = {}
         """By holding as a whole, or by one partition of it."""
@@ -147,10 +147,11 @@ class HandOvers:
         return known
 
     def _delivered_to(self, new: MemberMetadata) -> tuple[Mark, ...]:
-        at_once = starts_at_once(self._before.families(new))
-        known = self._delivered.get(at_once)
+        is_new = new.member_id not in (self._before.members or {})
+        basis = delivery_basis(self._before.families(new), is_new=is_new)
+        known = self._delivered.get(basis)
         if known is None:
-            known = self._delivered[at_once] = delivered_marks(self._record, starts_at_once=at_once)
+            known = self._delivered[basis] = delivered_marks(self._record, basis)
         return known
 
     def _with_own_lines(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from rebalance_audit.domain.client_families import Families, prepares_first, starts_at_once
 from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis
 from rebalance_audit.domain.model import NO_END, GroupRecord, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
 from rebalance_audit.domain.reconstruct.evidence.marks import (
+    ASSIGNED_CALLBACK_AFTER_MS,
     ASSIGNED_CALLBACK_MS,
     FIRST_COMMIT_AFTER_FETCHES_MS,
     LATE_BEGIN_MS,
@@ -22,10 +24,18 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
 from rebalance_audit.domain.records import MemberMetadata
 
 
-def delivered_marks(record: GroupRecord, *, starts_at_once: bool) -> tuple[Mark, ...]:
+def delivery_basis(families: Families, *, is_new: bool) -> Basis:
+    """What kind of evidence the record that gives partitions is for a member that may be of these libraries. `is_new`:
+    whether it joined with this generation."""
+    if prepares_first(families):
+        return Basis.DELIVERY_TO_NEW if is_new else Basis.DELIVERY
+    return Basis.DELIVERY_AT_ONCE if starts_at_once(families) else Basis.DELIVERY_SOON
+
+
+def delivered_marks(record: GroupRecord, basis: Basis) -> tuple[Mark, ...]:
     """When the assigned callbacks of new owners returned, by the record that gives to them all."""
-    detail, after_ms = "the assigned callback follows the group record by 7 ms in the median", ASSIGNED_CALLBACK_MS
-    basis = Basis.DELIVERY_AT_ONCE if starts_at_once else Basis.DELIVERY
+    after_ms = ASSIGNED_CALLBACK_AFTER_MS[basis]
+    detail = f"the assigned callback follows the group record by {after_ms} ms in the median"
     if is_of_streams(record.record.value):
         detail, after_ms = "Kafka Streams makes its tasks after the group record", TASKS_CALLBACK_MS
         basis = Basis.TASK_DELIVERY

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis
+from rebalance_audit.domain.client_families import may_let_go_without_coordinator
+from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis, EvidenceTier
 from rebalance_audit.domain.model import NO_END, Mark
 from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
@@ -14,6 +15,7 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
     LINE_SLACK_MS,
     RECENT_COMMIT_MS,
     REVOKED_CALLBACK_MS,
+    died_between,
     inferred,
     joined,
     logged,
@@ -65,6 +67,8 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
     heard_at_ms, joined_at_ms = between.heard_at_ms, between.joined_at_ms
     started_it = preparing is not None and stretch.owner.member_id in str(preparing.fields.get("reason", ""))
     marks = [] if between.joined_mark is None else [between.joined_mark]
+    if between.loaded_at_ms is not None and may_let_go_without_coordinator(stretch.families):
+        return marks + _survived_its_coordinator(stretch, between.loaded_at_ms, commit)
     if heard_at_ms is not None and preparing is not None and started_it:
         detail = "its own re-join began the rebalance"
         marks.append(logged(UPPER, heard_at_ms + LINE_SLACK_MS, detail, preparing.ref))
@@ -80,9 +84,24 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
         if is_recent:
             detail = "its last commit, made when it gave up"
             marks.append(stretch.let_go_at(commit, detail))
-    if between.midway_mark is not None:
-        marks.append(between.midway_mark)
+    if between.joining_mark is not None:
+        marks.append(between.joining_mark)
     return marks
+
+
+def _survived_its_coordinator(stretch: Stretch, loaded_at_ms: int, commit: tuple[int, str] | None) -> list[Mark]:
+    """Another coordinator took the group over since it was given what it held. It may have let go long before the
+    rebalance, when its heartbeat found no coordinator; what it commits then is lost."""
+    between = stretch.between
+    marks = [] if between.joining_mark is None else [between.joining_mark]
+    if commit is None:
+        return marks
+    if commit[0] > loaded_at_ms:
+        return [*marks, stretch.let_go_at(commit, "its last commit, made when it gave up")]
+    window = commit[0], min(commit[0] + HEARTBEAT_MS, loaded_at_ms)
+    detail = "after its last commit, before its next heartbeat, which found no coordinator"
+    tier = EvidenceTier.RECORDED
+    return [*marks, died_between(window, sum(window) // 2, detail, commit[1], rank=4, tier=tier)]
 
 
 def _returned_static(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:

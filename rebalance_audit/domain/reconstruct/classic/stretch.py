@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.client_families import ClientFamily, Families
+from rebalance_audit.domain.client_families import ClientFamily, Families, commits_after_callback
 from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.kinds import ESTIMATE, Basis
 from rebalance_audit.domain.model import LogEvent, Mark
@@ -99,7 +99,9 @@ class Stretch:
             return Basis.COMMIT_OF_TASKS
         if self.lets_go_one_by_one:
             return Basis.COMMIT_AFTER_FETCHES
-        return Basis.COMMIT_BEFORE_QUIET if self.is_kafkajs else Basis.COMMIT_AS_IT_LET_GO
+        if self.is_kafkajs:
+            return Basis.COMMIT_BEFORE_QUIET
+        return Basis.COMMIT_AFTER_CALLBACK if commits_after_callback(self.families) else Basis.COMMIT_AS_IT_LET_GO
 
     @property
     def is_kafkajs(self) -> bool:

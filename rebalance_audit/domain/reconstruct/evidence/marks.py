@@ -53,6 +53,13 @@ EXPIRY_SLACK_MS = 1_500
 ASSIGNED_CALLBACK_MS = 8
 """The assigned callback follows the group record by 7 ms in the median, 90 % within 40 ms
 (docs/measured.md#group-record-and-assigned-callback)."""
+ASSIGNED_CALLBACK_AFTER_MS = {
+    Basis.DELIVERY: ASSIGNED_CALLBACK_MS,
+    Basis.DELIVERY_TO_NEW: ASSIGNED_CALLBACK_MS,
+    Basis.DELIVERY_SOON: 5,
+    Basis.DELIVERY_AT_ONCE: 2,
+}
+"""The same by kind of member: the medians (docs/measured.md#likely-ranges)."""
 TASKS_CALLBACK_MS = 60
 """Kafka Streams makes its tasks before the callback returns: the median (docs/measured.md#kafka-streams)."""
 REVOKED_CALLBACK_MS = 10
