@@ -18,7 +18,7 @@ from .scenario import KIP848_BROKER, scenario
 QUIET_S = 4.0
 
 
-class Mixed:
+class MixedGroups:
     """Groups on one topic whose members each have a library of their own. `libraries`: by group, of its members."""
 
     def __init__(
@@ -75,7 +75,7 @@ def libraries_in_pairs(driver: Driver) -> None:
     """Groups of librdkafka and Java, kafkajs and librdkafka, franz-go and sarama, aiokafka and kafka-python. The third
     member is frozen for longer than its session and goes on, the second is killed and is back, the first closes."""
     chance = Random("libraries_in_pairs")
-    groups = Mixed(
+    groups = MixedGroups(
         driver,
         {
             "a-app": {"a1": "librdkafka", "a2": "java", "a3": "librdkafka"},
