@@ -16,6 +16,7 @@ from rebalance_audit.domain.client_families import ClientFamily
 from .assignors import Assigned, IncrementalAssignor, Subscriber, Work, assign_connect_eagerly
 from .assignors.consumers import Partition
 from .classic import ClassicGroup, Seat, State
+from .life import Grown
 from .process import PlayedProcess
 from .timing import REVOKE_MS, Draws, draw
 
@@ -73,10 +74,11 @@ class ConnectGroup(ClassicGroup):
     def after_loss(self, trigger: str) -> None:
         ClassicGroup.after_loss(self, OF_WORKERS.get(trigger, trigger))
 
-    def grows(self, partitions: Mapping[str, int]) -> None:
-        """Connectors were made, changed or deleted: every worker reads that for itself, and joins again."""
-        self.is_configured(partitions)
-        self.all_join_again(Cause.CONNECT_CONFIG_CHANGED)
+    def grows(self, grown: Grown) -> None:
+        """Connectors were made, changed or deleted: every worker reads that for itself, and joins again; but for an
+        eager one that knew of it when it joined before."""
+        self.is_configured(grown.partitions)
+        self.all_join_again(Cause.CONNECT_CONFIG_CHANGED, grown.heard_by_heartbeat)
 
     def is_configured(self, counts: Mapping[str, int]) -> None:
         """`counts`: tasks by connector."""
@@ -89,14 +91,15 @@ class ConnectGroup(ClassicGroup):
     def is_requested(self, trigger: str) -> None:
         self.all_join_again(Cause.CONNECT_CONFIG_CHANGED)
 
-    def all_join_again(self, trigger: Cause) -> None:
+    def all_join_again(self, trigger: Cause, but_for: frozenset[str] = frozenset()) -> None:
+        """`but_for`: client ids of those that hear of it at their heartbeat."""
         if self.state in (State.PREPARING, State.COMPLETING):
             self.is_asked_again = trigger == Cause.CONNECT_CONFIG_CHANGED
         elif self.state is State.STABLE:
             self.prepare(trigger)
         for seat in list(self.seats.values()):
-            if seat.process.is_alive:
-                process = seat.process
+            process = seat.process
+            if process.is_alive and process.life.client_id not in but_for:
                 self.loop.after(draw(self.rng, self.timing.react_ms), partial(self.reacts, process))
 
     def assigns(self, number: int) -> None:

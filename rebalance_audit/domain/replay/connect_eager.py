@@ -19,6 +19,7 @@ from rebalance_audit.domain.causes import Cause
 from .assignors import Partition
 from .classic import ClassicGroup, Seat, State
 from .connect import CONNECTOR_ITSELF, ConnectGroup
+from .life import Grown
 from .process import PlayedProcess
 from .timing import draw
 
@@ -74,11 +75,11 @@ class EagerConnectGroup(ConnectGroup):
 
     # ---- the configuration
 
-    def grows(self, partitions: Mapping[str, int]) -> None:
+    def grows(self, grown: Grown) -> None:
         """In the history it was written at this time. Here the leader may be busy with a rebalance."""
-        counts = {name: count for name, count in partitions.items() if self.in_history.get(name) != count}
-        counts |= {name: CONNECTOR_ITSELF for name in self.in_history if name not in partitions}
-        self.in_history = dict(partitions)
+        counts = {name: count for name, count in grown.partitions.items() if self.in_history.get(name) != count}
+        counts |= {name: CONNECTOR_ITSELF for name in self.in_history if name not in grown.partitions}
+        self.in_history = dict(grown.partitions)
         late_ms = max((self.late_ms.get(name, 0.0) for name in counts), default=0.0)
         self.loop.after(late_ms, lambda: self.asks_leader(counts))
 

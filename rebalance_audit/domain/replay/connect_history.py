@@ -12,7 +12,7 @@ from rebalance_audit.domain.kinds import MovementKind
 from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
-from .connect import CONNECTOR_ITSELF, resources_in
+from .connect import CONNECTOR_ITSELF, EAGER, resources_in
 from .heartbeats import FEWEST_MEASURED
 from .history import ScriptReader, script_from
 from .life import Grown, Life, Moment, Script
@@ -24,6 +24,9 @@ LONGEST_STOP_MS = 5_000
 STOP_MS = (144, 255, 270, 314, 329, 350)
 """How long the lab's tasks need to stop; they sleep for half a second between two polls (golden captures of eager
 workers on 4.3.0 and of a connector's life on 2.7.2)."""
+LATE_STOP_MS = 1_000
+"""Who stops so much after the join phase began did not read of the change by itself; a choice. The lab's tasks stop
+within 0.6 s."""
 REACT_MS = (4, 6, 8, 12, 15, 20, 40)
 """From when a worker hears that the group rebalances to when it stops its tasks, where the history shows nothing."""
 REACTING_SHARE = 0.3
@@ -52,7 +55,8 @@ class ConnectReader(ScriptReader):
         if row.trigger in CONFIGURED:
             gone = {self.meaning(text) for text in self.gone.get(row.rebalance_id, ())}
             self.partitions = _counts_of(there | set(resources_in(self.partitions)).difference(gone))
-            self.grown.append(Grown(at_ms=start.at_ms, partitions=dict(self.partitions)))
+            late = _heard_by_heartbeat(row) if row.assignor == EAGER else frozenset()
+            self.grown.append(Grown(at_ms=start.at_ms, partitions=dict(self.partitions), heard_by_heartbeat=late))
         elif is_first or not self.partitions:
             self.partitions = _counts_of(there)
 
@@ -85,6 +89,18 @@ def connect_script_of(rows: Sequence[Rebalance], until_ms: int) -> Script:
     """`rows` in the order they happened, measured; those of one Connect cluster."""
     stops, gone = _stops_of(rows), _gone_in(rows)
     return script_from(rows, until_ms, lambda **given: ConnectReader(**given, stops=stops, gone=gone))
+
+
+def _heard_by_heartbeat(row: Rebalance) -> frozenset[str]:
+    """Client ids of those that stopped what they ran long after another worker had joined."""
+    latest: dict[str, int] = {}
+    for movement in row.movements:
+        if movement.from_member_id is not None and movement.stopped_at_lower_ms is not None:
+            stopped_ms = max(movement.stopped_at_lower_ms, latest.get(movement.from_member_id, 0))
+            latest[movement.from_member_id] = stopped_ms
+    from_ms = (row.started_at_ms or 0) + LATE_STOP_MS
+    late = [m for m in row.members if row.started_at_ms is not None and latest.get(m.member_id, 0) > from_ms]
+    return frozenset(client for m in late if (client := m.worker_url or m.client_id) is not None)
 
 
 def _counts_of(resources: Iterable[Partition]) -> dict[str, int]:

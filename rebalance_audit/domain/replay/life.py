@@ -108,6 +108,8 @@ class Grown:
 
     at_ms: int
     partitions: Mapping[str, int]
+    heard_by_heartbeat: frozenset[str] = frozenset()
+    """Client ids of Connect's eager workers that did not join for it by themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

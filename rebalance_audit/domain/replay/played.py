@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -12,7 +11,7 @@ from random import Random
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.client_families import ClientFamily
 
-from .life import End, Life, Script
+from .life import End, Grown, Life, Script
 from .loop import Loop
 from .outcome import Replayed, ReplayRun
 from .process import FIRST_POLL_INTERVAL_MS, FIRST_SESSION_MS, PlayedProcess
@@ -96,7 +95,7 @@ class PlayedGroup(ABC):
             if life.started is not None:
                 self.plan(self.process_of(life), life.started.draw(self.rng))
         for grown in self.script.grown:
-            self.loop.at(grown.at_ms, partial(self.grows, grown.partitions))
+            self.loop.at(grown.at_ms, partial(self.grows, grown))
         for at_ms in self.script.requested_ms:
             self.loop.at(at_ms, lambda: self.is_requested(Cause.CLIENT_REQUESTED))
         self.loop.run(self.script.until_ms)
@@ -223,9 +222,9 @@ class PlayedGroup(ABC):
         process.beats_begin(self.loop.now_ms, self.beat_ms)
         self.catches_up(process)
 
-    def grows(self, partitions: Mapping[str, int]) -> None:
-        for topic, count in partitions.items():
+    def grows(self, grown: Grown) -> None:
+        for topic, count in grown.partitions.items():
             for number in range(self.topics.get(topic, 0), count):
                 self.ledger.appears((topic, number))
-        self.topics |= partitions
+        self.topics |= grown.partitions
         self.is_requested(Cause.TOPIC_METADATA_CHANGED)

@@ -85,6 +85,16 @@ def test_a_change_that_a_worker_read_after_it_asked_to_join_makes_the_others_wai
     assert waited == [(4_000, 7_000)] * 2
 
 
+def test_an_eager_worker_that_did_not_join_for_a_change_by_itself_hears_of_it_at_its_heartbeat() -> None:
+    """The history of an eager cluster shows who. The change comes at 8 s; both joined last at 4 s."""
+    grown = (Grown(at_ms=4_000, partitions={"sink": 4}),
+             Grown(at_ms=8_000, partitions={"sink": 4}, heard_by_heartbeat=frozenset({"w2"})))  # fmt: skip
+    made = replace(LOST, assignor="default", lives=(a_life("w1", 0), a_life("w2", 3_000)), grown=grown, until_ms=20_000)
+    run = workers(made, assignor="eager")
+    waited = [(from_ms, until_ms) for _, from_ms, until_ms, _ in run.stood if 8_000 <= from_ms < until_ms]
+    assert waited == [(8_000, 10_000)] * 3
+
+
 def test_a_worker_that_joins_with_what_it_said_before_starts_again_alone() -> None:
     """As above, but tasks work on for 300 ms until they stop, and the connector changes again at 4.1 s. w1 stops for
     that. w2 is about to join, reads it before it does, and looks at it when it has its tasks: it stops once more, and
