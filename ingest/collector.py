@@ -29,6 +29,11 @@ LIVE_LOOK_MS = 5_000
 """Files are looked for this often even if no folder seems to have changed."""
 LIVE_APART_MS = 50
 """The least time between two landings: a storm makes at most twenty a second."""
+LIVE_APART_MOST_MS = 400
+"""However slow the disk is."""
+LANDING_SHARE = 10
+"""Landing takes a tenth of the time at most, if it is urgent: with fifty partitions it takes 15 ms, however few their
+records are, and what follows takes as long again for each file."""
 NO_ANSWER_MS = 30_000
 """If there is an end to reach: give up after so long without a record or an end of a partition."""
 Report = Callable[[str], None]
@@ -173,6 +178,7 @@ class _Collector:
         self.readings: list[SourceReading] = []
         self.pending_count = self.pending_bytes = self.flush_count = 0
         self.flushed_at_ms = self.tailed_at_ms = 0
+        self.apart_ms = LIVE_APART_MS
         self.places: dict[str, tuple[str, int, str]] = {}
         """If the collector has a share of the cluster: each place as topic, partition, kind."""
         self.is_settled = True
@@ -368,7 +374,7 @@ class _Collector:
             self.pending_count >= self.settings.flush_records
             or self.pending_bytes >= self.settings.flush_bytes
             or now_ms - self.flushed_at_ms >= self.settings.flush_ms
-            or (self.settings.is_live and self.is_urgent and now_ms - self.flushed_at_ms >= LIVE_APART_MS)
+            or (self.settings.is_live and self.is_urgent and now_ms - self.flushed_at_ms >= self.apart_ms)
             or now_ms < self.flushed_at_ms  # the clock was set back
         )
 
@@ -404,6 +410,9 @@ class _Collector:
         self.pending_count = self.pending_bytes = 0
         self.flush_count += 1
         self.is_flushing = False
+        self.apart_ms = min(
+            max(LIVE_APART_MS, LANDING_SHARE * (self.now_ms() - self.flushed_at_ms)), LIVE_APART_MOST_MS
+        )
 
 
 def _by_source(readings: Iterable[SourceReading]) -> list[SourceReading]:

@@ -35,6 +35,8 @@ class RunOutcome:
     rows_written: dict[str, int] = field(default_factory=dict)
     put_aside: list[str] = field(default_factory=list)
     """Sentences about landing files that went to the quarantine."""
+    is_complete: bool = True
+    """Whether no commits were left to a later run."""
 
 
 def run(
@@ -48,13 +50,15 @@ def run(
     reached: Callable[[str], None] | None = None,
     engine: str = "auto",
     spark_from_bytes: int = SPARK_FROM_BYTES,
+    may_wait: bool = False,
 ) -> RunOutcome:
     """Run the stages (default: all, in order) over what is new, as the warehouse's one writer.
 
     `progress(stage, "started" | "ended" | "nothing new")`. `engine`: one of ENGINES; with `auto` each stage runs in
     this process, unless its news has `spark_from_bytes` or more. Spark starts when a stage asks for it; `spark` is its
     session, if there is one.
-    `reached(point)` is called after every commit.
+    `reached(point)` is called after every commit. `may_wait`: commits of groups that nobody waits for may be left to a
+    later run.
     Raises WarehouseError if another process writes, QualityError if a fatal law does not hold: nothing of the stage
     that broke it is committed, and readers keep what they had. A landing file that breaks one is put aside instead.
     """
@@ -74,6 +78,7 @@ def run(
         engine=engine,
         spark_from_bytes=spark_from_bytes,
     ) as context:
+        context.may_wait = may_wait
         outcome.rows_written, outcome.put_aside = context.rows_written, context.put_aside
         for stage in STAGES:
             if stage.name not in wanted:
@@ -85,6 +90,7 @@ def run(
             report(stage.name, "ended" if did else "nothing new")
             if did:
                 outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
+        outcome.is_complete = context.awaited is None
         for table in sorted(context.rows_written):
             if opened.join_small_files(table):
                 context.reached(f"{table}:joined")

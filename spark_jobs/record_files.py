@@ -20,23 +20,26 @@ _ROWS = 1 << 18
 """The more rows at once, the less often a key is parsed. This many take 50 MB."""
 
 
-def commits_in(named: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def commits_in(
+    named: pa.RecordBatch, chosen: Callable[[str, pa.RecordBatch], pa.RecordBatch] = lambda file, rows: rows
+) -> Iterator[pa.RecordBatch]:
     """COLUMNS of the records whose key says they are offset commits, as `commit_marks.COMMITS` says it in SQL. Those of
     small files that follow each other come together: beside a busy cluster a file is landed several times a second, and
-    each batch has marks of its own."""
-    return _together(_read(named, is_commit))
+    each batch has marks of its own. `chosen`: which of a file's."""
+    return _together(rows for file, batch in _read(named, is_commit) if len(rows := chosen(file, batch)))
 
 
 def others_in(named: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    return _read(named, lambda batch: ~is_commit(batch))
+    return (batch for _, batch in _read(named, lambda batch: ~is_commit(batch)))
 
 
-def _read(named: pa.RecordBatch, wanted: Callable[[pa.RecordBatch], Flags]) -> Iterator[pa.RecordBatch]:
+def _read(named: pa.RecordBatch, wanted: Callable[[pa.RecordBatch], Flags]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Each with the file that it is from."""
     for row in named.to_pylist():
         for batch in batches_of(row, COLUMNS, _ROWS, _REPEATED):
             flags = wanted(batch)
             if flags.any():
-                yield batch if flags.all() else batch.filter(pa.array(flags))
+                yield row["file"], batch if flags.all() else batch.filter(pa.array(flags))
 
 
 def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -44,14 +47,14 @@ def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         if waiting and sum(map(len, waiting)) + len(batch) > _ROWS:
-            yield _joined(waiting)
+            yield joined(waiting)
             waiting = []
         waiting.append(batch)
     if waiting:
-        yield _joined(waiting)
+        yield joined(waiting)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     (joined,) = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()

@@ -100,8 +100,10 @@ def run_stages(
     is_checked: bool = True,
     quiet: bool,
     reached: Callable[[str], None] | None = None,
+    may_wait: bool = False,
 ) -> RunOutcome:
-    """`reached`: called after every commit; what it raises ends the run there, as a crash would."""
+    """`reached`: called after every commit; what it raises ends the run there, as a crash would. `may_wait`: as in
+    `pipeline.run`."""
     from spark_jobs import pipeline
     from spark_jobs.plan import STAGES
 
@@ -109,7 +111,7 @@ def run_stages(
     carried = carried or Carried()
     how: dict[str, Any] = {
         "engine": carried.engine, "spark_from_bytes": carried.spark_from_bytes, "settings": carried.settings,
-        "reached": reached,
+        "reached": reached, "may_wait": may_wait,
     }  # fmt: skip
     with stages(wanted, quiet=quiet) as progress:
         if is_checked:

@@ -103,17 +103,18 @@ def commit_marks(
     group_records: pa.Table | None,
     boundaries: commits.Boundaries,
     concerned: Concerned,
-    files: Sequence[str],
+    files: Sequence[str] | None,
 ) -> None:
     """Marks of this batch, in the files `partial`, joined with the known ones. A mark that a new group record cuts in
     two is folded again from bronze. So a mark depends on what bronze holds, not on the order or the batches in which
-    that came. `group_records`: None where any group is concerned.
+    that came. `group_records`: None where any group is concerned. `files`: those that the batch brought; None if these
+    are not all of its marks. Then the commit does not say that the batch is done, and transactions wait.
     """
-    uncertain = _transactional_groups(context, batch, files)
+    uncertain = _transactional_groups(context, batch, files or ())
     floor = floors_of(context.warehouse, ("cluster_id", "topic", "partition"), "offset")
     floor = floor.rename_columns(["cluster_id", "offsets_topic", "offsets_partition", "floor"])
     most = shares.ROWS if isinstance(engine, LocalEngine) else shares.ROWS_IN_DRIVER
-    if concerned is None or row_count(partial) > most:
+    if concerned is None or (files is not None and row_count(partial) > most):
         boundaries = boundaries if concerned is None else boundaries_of_any(context)
         _commit_shares(context, batch, engine, partial, boundaries, uncertain, floor)
         return
@@ -126,7 +127,7 @@ def commit_marks(
         inputs = {"partial": _read_marks(partial), "cut": group_records, "uncertain": uncertain, "floor": floor}
         for name, data in inputs.items():
             db.register(name, data)
-        least = None if uncertain.num_rows else _least(db, files, concerned)
+        least = None if files is None or uncertain.num_rows else _least(db, files, concerned)
         again = _look_at_known(db, context, concerned, least)
         if least is not None and again.num_rows:
             again = _look_at_known(db, context, concerned, None)
@@ -135,7 +136,8 @@ def commit_marks(
     # Most are no one's yet: named all the same, so that few files are asked for them.
     keys = pa.concat_tables([joined.replaced, joined.rows.select(joining.KEY.names)])
     keys = keys.group_by(joining.KEY.names).aggregate([])
-    context.replace("silver.commit_mark", joined.rows, keys, batch.batch_id, batch.transaction)
+    done = None if files is None else batch.transaction
+    context.replace("silver.commit_mark", joined.rows, keys, batch.batch_id, done)
 
 
 def _commit_shares(

@@ -65,8 +65,9 @@ class Folded:
     refused: list[tuple[SourceRecord, DecodeError]]
 
 
-def fold(batch: pa.RecordBatch, boundaries: Boundaries, *, one_by_one: bool = False) -> Folded:
+def fold(batch: pa.RecordBatch, boundaries: Boundaries | None, *, one_by_one: bool = False) -> Folded:
     """Partial marks of one batch of records whose keys say they are commits. `one_by_one`: a mark for each commit.
+    `boundaries` None: the commits are counted, and their marks are made later.
 
     Columns: cluster_id, topic, partition, offset, timestamp_ms, key, value, and is_transactional if some may be: those
     are counted and not folded, since only their marker shows whether they count. Any order of rows.
@@ -75,15 +76,13 @@ def fold(batch: pa.RecordBatch, boundaries: Boundaries, *, one_by_one: bool = Fa
     is_commit = decoded.verdict == commit_kernel.COMMIT
     is_tombstone = decoded.verdict == commit_kernel.TOMBSTONE
     refused = [_refused(batch, row) for row in np.flatnonzero(~is_commit & ~is_tombstone).tolist()]
+    counts = int(is_commit.sum()), int(is_tombstone.sum()), refused
+    if boundaries is None:
+        return Folded(PARTIAL_MARK.empty_table(), *counts)
     is_certain = is_commit
     if "is_transactional" in batch.schema.names:
         is_certain = is_commit & ~batch.column("is_transactional").fill_null(False).to_numpy(zero_copy_only=False)
-    return Folded(
-        marks=_marks(batch, decoded, np.flatnonzero(is_certain), boundaries, one_by_one),
-        commit_count=int(is_commit.sum()),
-        tombstone_count=int(is_tombstone.sum()),
-        refused=refused,
-    )
+    return Folded(_marks(batch, decoded, np.flatnonzero(is_certain), boundaries, one_by_one), *counts)
 
 
 def _refused(batch: pa.RecordBatch, row: int) -> tuple[SourceRecord, DecodeError]:

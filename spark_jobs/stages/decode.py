@@ -48,13 +48,25 @@ from spark_jobs.commits.marks import (
     concerned_groups,
     group_records_of,
 )
-from spark_jobs.engine import ArrowTask
-from spark_jobs.group_rows import literal
+from spark_jobs.commits.waiting import (
+    ALL_UNFOLDED,
+    LEAST_RECORDS,
+    MOST_RECORDS,
+    Unfolded,
+    Waiting,
+    groups_named,
+    keep_waiting,
+    known_waiting,
+    unfolded_of,
+)
+from spark_jobs.engine import ArrowTask, Engine
+from spark_jobs.group_rows import Place, literal, places_table
 from spark_jobs.plan import DECODE
 from spark_jobs.stages.stage import Batch, Run, next_batch, row_count
 from spark_jobs.task_files import WRITTEN, Flags, TaskWriter, files_by_table, flags_of, row_groups
 
 NAME, INPUTS, OUTPUTS = DECODE.name, DECODE.reads, DECODE.writes
+*_COUNTED, _MARKS = OUTPUTS
 
 TORN_CONTEXT_BYTES = 2 * 131_072
 """How many bytes before a file's new lines the parser looks for a line that a client's text tore
@@ -75,9 +87,10 @@ _LOG_FILE = pa.schema(
 
 
 def run(context: Run) -> bool:
-    batch = next_batch(context.warehouse, NAME, INPUTS, OUTPUTS)
+    batch = next_batch(context.warehouse, NAME, INPUTS, _COUNTED)
+    marked = _versions(context, _MARKS)
     if batch is None:
-        return False
+        return _catch_up(context, marked, _versions(context, _COUNTED[-1]))
     new_files = _added(context, "bronze.record", batch)
     line_files = _added(context, "bronze.log_line", batch)
     engine = context.engine_for(new_files + line_files)
@@ -90,18 +103,108 @@ def run(context: Run) -> bool:
             work = _log_files(line_files)
             older = _older(context, line_files, batch)
             written.add(engine.spread(work, _parsing(folder, line_files, older, ends), WRITTEN))
-        context.add("silver.group_event", written.files["silver.group_event"], batch.batch_id, batch.transaction)
+        event_files = written.files["silver.group_event"]
+        context.add("silver.group_event", event_files, batch.batch_id, batch.transaction)
 
-        concerned = concerned_groups(new_files, written.files["silver.group_event"])
+        named = groups_named(event_files)
+        waiting = _waiting(context, batch, marked, new_files, named)
+        is_behind = waiting is not None or marked["bronze.record"] < batch.since["bronze.record"]
+        concerned = None if is_behind else concerned_groups(new_files, event_files)
         group_records = None if concerned is None else group_records_of(context, concerned)
-        boundaries = boundaries_of_any(context) if group_records is None else boundaries_of(group_records)
+        boundaries: commits.Boundaries | None = None
+        if not is_behind:
+            boundaries = boundaries_of_any(context) if group_records is None else boundaries_of(group_records)
         if new_files:
             folding = _folding(folder, engine.share(boundaries))
             written.add(engine.spread(_records_of(new_files), folding, WRITTEN))
         context.add("silver.undecoded", written.files["silver.undecoded"], batch.batch_id, batch.transaction)
         _commit_counts(context, batch, written.rows("book"), new_files + line_files)
-        commit_marks(context, batch, engine, written.files["mark"], group_records, boundaries, concerned, new_files)
+        if boundaries is not None:
+            partial = written.files["mark"]
+            commit_marks(context, batch, engine, partial, group_records, boundaries, concerned, new_files)
+        elif waiting is not None:
+            _mark_awaited(context, batch, engine, waiting, named or set(), folder)
         _ENDS[context.warehouse] = batch.until["bronze.log_line"], ends | _ends_in(written.rows("end"))
+    if waiting is None and is_behind:
+        _catch_up(context, marked, batch.until)
+    return True
+
+
+def _versions(context: Run, table: str) -> dict[str, int]:
+    """The version of each input up to which the table has what follows from it."""
+    found = context.warehouse.transaction_versions(table, [f"{NAME}:{name}" for name in INPUTS])
+    return {name: -1 if (version := found[f"{NAME}:{name}"]) is None else version for name in INPUTS}
+
+
+# ---- marks that come later than all else
+
+
+def _waiting(
+    context: Run, batch: Batch, marked: Mapping[str, int], files: Sequence[str], named: set[Place] | None
+) -> Waiting | None:
+    """The commits that this run leaves to a later one, those in these files among them; None if it leaves none."""
+    since, before = marked["bronze.record"], batch.since["bronze.record"]
+    # Evidence that names no group may be of any, whose commits would have to be known.
+    if not context.may_wait or since < 0 or named is None:
+        return None
+    waiting = known_waiting(context.warehouse, since, before)
+    if waiting is None and since < before:
+        return None
+    waiting = waiting or Waiting(since, since)
+    if not LEAST_RECORDS <= waiting.row_count + row_count(files) <= MOST_RECORDS:
+        return None
+    waiting.add(batch.until["bronze.record"], record_files.commits_in(_records_of(files)), named)
+    context.awaited = frozenset(waiting.asked_at_ms)
+    return waiting
+
+
+def _mark_awaited(context: Run, batch: Batch, engine: Engine, waiting: Waiting, named: set[Place], folder: str) -> None:
+    """Commits marks of the groups that somebody waits for. It is no part of what the commit of a batch says to be done:
+    what is done twice is folded again."""
+    group_records = group_records_of(context, places_table(waiting.asked_at_ms))
+    boundaries = boundaries_of(group_records)
+    out = _Out(folder)
+    rows = waiting.of_awaited()
+    marks = commits.fold(record_files.joined(rows), boundaries).marks if rows else commits.PARTIAL_MARK.empty_table()
+    for some in marks.to_batches():
+        out.add("mark", some)
+    written = _Written()
+    for done in out.written():
+        written.add(pa.Table.from_batches([done]))
+    of_marks = zip(marks["cluster_id"].to_pylist(), marks["group_id"].to_pylist(), strict=True)
+    if concerned := named.union(of_marks):
+        commit_marks(
+            context, batch, engine, written.files["mark"], group_records, boundaries, places_table(concerned), None
+        )
+    waiting.folded()
+    keep_waiting(context.warehouse, waiting)
+
+
+def _catch_up(context: Run, marked: Mapping[str, int], until: Mapping[str, int]) -> bool:
+    """Commits the marks of all commits that earlier runs left, or that a crash did. Whether there were any."""
+    record = "bronze.record"
+    if marked == until:
+        return False
+    if context.may_wait and (known := known_waiting(context.warehouse, marked[record], until[record])) is not None:
+        context.awaited = frozenset(known.asked_at_ms)
+        return False
+    batch = Batch(stage=NAME, since=marked, until=until)
+    files = _added(context, record, batch)
+    engine = context.engine_for(files)
+    with context.staging_folder() as folder:
+        written = _Written()
+        if files:
+            # Which groups have records among them decides which marks they cut.
+            written.add(engine.spread(_records_of(files), _decoding(folder), WRITTEN))
+        concerned = concerned_groups(files, written.files["silver.group_event"])
+        group_records = None if concerned is None else group_records_of(context, concerned)
+        boundaries = boundaries_of_any(context) if group_records is None else boundaries_of(group_records)
+        if files:
+            unfolded = unfolded_of(context.warehouse, marked[record], until[record])
+            folding = _folding(folder, engine.share(boundaries), unfolded)
+            written.add(engine.spread(_records_of(files), folding, WRITTEN))
+        commit_marks(context, batch, engine, written.files["mark"], group_records, boundaries, concerned, files)
+    keep_waiting(context.warehouse, None)
     return True
 
 
@@ -352,11 +455,15 @@ def _file_kind(file_name: str) -> str:
 # ---- commits
 
 
-def _folding(folder: str, boundaries: Callable[[], commits.Boundaries]) -> ArrowTask:
+def _folding(
+    folder: str, boundaries: Callable[[], commits.Boundaries | None], unfolded: Unfolded = ALL_UNFOLDED
+) -> ArrowTask:
+    """Books, and marks if `boundaries` are given."""
+
     def fold(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         out = _Out(folder)
         known = boundaries()
-        for batch in (batch for some in named for batch in record_files.commits_in(some)):
+        for batch in (batch for some in named for batch in record_files.commits_in(some, unfolded.chosen)):
             books = _Tally("record")
             refusals = []
             legacy = _is_legacy(batch)

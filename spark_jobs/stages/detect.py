@@ -93,8 +93,9 @@ def run(context: Run) -> bool:
             found = histories(engine, _histories_of(context, batch, groups), _KINDS, _detector(context, seen), folder)
             files += found.get(OUTPUT, [])
         context.replace(OUTPUT, files, keys, batch.batch_id, batch.transaction)
-    # After the commit: if this is lost, more groups are looked at again.
-    context.warehouse.remember(NAME, {"seen_until_ms": seen, "limits": _named(context)})
+    if context.awaited is None:
+        # After the commit: if this is lost, more groups are looked at again.
+        context.warehouse.remember(NAME, {"seen_until_ms": seen, "limits": _named(context)})
     return True
 
 
@@ -102,8 +103,9 @@ def _groups(context: Run, batch: Batch, seen: Mapping[str, int]) -> pa.Table:
     """Groups with new rows, and groups about which time alone may change the answer."""
     warehouse = context.warehouse
     parts = [warehouse.changed_keys(name, GROUP, batch.since[name], batch.until[name]) for name in (REBALANCES, TASKS)]
-    parts.append(_rows_where(warehouse, REBALANCES, GROUP, "outcome = 'open'", "outcome", ["open"], batch))
-    parts.append(places_table(_due(context, batch, seen)))
+    if context.awaited is None:  # else commits that wait may show that what seems to last is over
+        parts.append(_rows_where(warehouse, REBALANCES, GROUP, "outcome = 'open'", "outcome", ["open"], batch))
+        parts.append(places_table(_due(context, batch, seen)))
     return pa.concat_tables(parts).group_by(GROUP).aggregate([]).sort_by([(c, "ascending") for c in GROUP])
 
 
@@ -189,14 +191,16 @@ def _histories_of(context: Run, batch: Batch, groups: pa.Table) -> GroupReader:
 
 
 def _detector(context: Run, seen: dict[str, int]) -> GroupFold:
-    limits = context.limits
+    limits, awaited = context.limits, context.awaited
+    before: dict[str, int] = {} if awaited is None else context.warehouse.recall(NAME).get("seen_until_ms", {})
 
     def detect(place: Place, known: ThingsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
         cluster_id, group_id = place
         intervals: list[ConnectTask] = sorted(
             known[TASKS], key=lambda t: (t.connector, t.task if t.task is not None else -1, t.from_ms, t.state)
         )
-        end_ms = seen.get(cluster_id)
+        is_whole = awaited is None or place in awaited
+        end_ms = seen.get(cluster_id) if is_whole else before.get(cluster_id)  # the commits since then wait
         for finding in detect_group(known[REBALANCES], intervals, limits(cluster_id, group_id), seen_until_ms=end_ms):
             yield OUTPUT, to_row(finding) | {"group_id": group_id}
 

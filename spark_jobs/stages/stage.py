@@ -7,7 +7,7 @@ the rows. An output that a batch does not change has no commit; the stage's last
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -57,6 +57,10 @@ class Run:
     rows_written: dict[str, int] = field(default_factory=dict)
     put_aside: list[str] = field(default_factory=list)
     """Sentences about landing files that went to the quarantine."""
+    may_wait: bool = False
+    """Whether commits of groups that nobody waits for may be left to a later run (`spark_jobs.commits.waiting`)."""
+    awaited: Collection[tuple[str, str]] | None = None
+    """(cluster, group) of the groups whose commits are all in marks; None: those of all groups are."""
 
     @property
     def limits(self) -> LimitsOf:

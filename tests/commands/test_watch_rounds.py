@@ -34,9 +34,9 @@ class Rounds:
         self.carried = SimpleNamespace(settings={})
         self.alert_to: list[str] = []
         self.routes = None
-        self.quiet, self.runs = True, 0
+        self.quiet, self.is_complete, self.runs = True, True, 0
 
-    def run(self, newer: Any = None) -> bool:
+    def run(self, newer: Any = None, *, may_wait: bool = False) -> bool:
         self.runs += 1
         return True
 

@@ -26,6 +26,10 @@ UNHURRIED_S = (60.0, 900.0)
 """How often commits alone go into the tables."""
 SHARE_OF_COMMITS = 1 / 300
 """The share of a core that the stages may use for commits in between."""
+SHARE_OF_OTHERS = 1 / 10
+"""The share of a core that the stages may use for commits of groups that nobody waits for, while others rebalance."""
+OTHERS_S = (10.0, 120.0)
+"""How often these go into the tables."""
 CATCHING_UP_S = 10.0
 LOOK_AROUND_S = 1.0
 """The time between two looks for commits and metadata if nothing else comes with them."""
@@ -49,6 +53,7 @@ class LiveWatch:
         self._news_at: float | None = None
         self._afterwards_at: float | None = None
         self._unhurried_at = time.monotonic() + UNHURRIED_S[1]
+        self._others_at = time.monotonic()
         self._judge: Judge = Judge(self._memory, self._send, show=self._show, on_news=self._on_news)
         self._judge.start()
 
@@ -144,13 +149,16 @@ class LiveWatch:
             return
         self._has_commits = False
         began_s = time.process_time()
-        if self._rounds.run(self._judge.reported_since):
-            self._judge.stored(now)
-        else:
+        may_wait = news_at is not None and not is_due and now < self._others_at
+        is_done = self._rounds.run(self._judge.reported_since, may_wait=may_wait)
+        if not is_done:
             self._wake.set()
-        least, most = UNHURRIED_S
-        wait_s = min(max(least, (time.process_time() - began_s) / SHARE_OF_COMMITS), most)
-        self._unhurried_at = time.monotonic() + wait_s
+        elif self._rounds.is_complete:
+            self._judge.stored(now)
+        used_s, ended_at = time.process_time() - began_s, time.monotonic()
+        self._unhurried_at = ended_at + _between(used_s / SHARE_OF_COMMITS, UNHURRIED_S)
+        if not may_wait:
+            self._others_at = ended_at + _between(used_s / SHARE_OF_OTHERS, OTHERS_S)
 
     def _has_sent_all(self) -> bool:
         """Each target has what the tables say, and is known from now on."""
@@ -183,3 +191,7 @@ class LiveWatch:
     def stop(self) -> None:
         self._judge.stop()
         self._judge.join(5)
+
+
+def _between(seconds: float, bounds: tuple[float, float]) -> float:
+    return min(max(bounds[0], seconds), bounds[1])

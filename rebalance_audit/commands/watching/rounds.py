@@ -46,25 +46,31 @@ class StageRuns:
             sender.published()  # what one before this left unsent
             sender.start()
         self._seen: set[str] | None = None
+        self.is_complete = True
+        """Whether the last run left no commits to a later one."""
         self._unsent_since: float | None = None
         """When what the tables say now, and not every target has heard, was begun to be worked out."""
 
-    def run(self, newer: Callable[[float], set[str]] = lambda moment: set()) -> bool:
-        """`newer`: incidents about which something was sent since a moment of the monotonic clock. False if somebody
-        else writes, the store is away or the disk is full: try again; or if `stopped` is set."""
-        return self._is_done(lambda: self._run(newer))
+    def run(self, newer: Callable[[float], set[str]] = lambda moment: set(), *, may_wait: bool = False) -> bool:
+        """`newer`: incidents about which something was sent since a moment of the monotonic clock. `may_wait`: as in
+        `pipeline.run`. False if somebody else writes, the store is away or the disk is full: try again; or if `stopped`
+        is set."""
+        return self._is_done(lambda: self._run(newer, may_wait=may_wait))
 
     def send(self) -> bool:
         """What the tables say, to the targets. False as `run`."""
         self._unsent_since = time.monotonic() if self._unsent_since is None else self._unsent_since
         return self._is_done(lambda: self._send(lambda moment: set()))
 
-    def _run(self, newer: Callable[[float], set[str]]) -> None:
+    def _run(self, newer: Callable[[float], set[str]], *, may_wait: bool) -> None:
         started = time.monotonic()
         landed = {name for noun in ("record", "log_line", "source") for name in self.opened.landed(noun)}
-        if self._seen is None or not landed <= self._seen:  # old ones go
-            outcome = run_stages(self.opened, None, self.carried, quiet=True, reached=self._go_on)
-            self._seen = landed
+        has_waited = not self.is_complete and not may_wait
+        if self._seen is None or not landed <= self._seen or has_waited:  # old ones go
+            outcome = run_stages(
+                self.opened, None, self.carried, quiet=True, reached=self._go_on, may_wait=may_wait
+            )  # fmt: skip
+            self._seen, self.is_complete = landed, outcome.is_complete
             _give_memory_back()
             if outcome.ms_by_stage:
                 print_outcome(outcome, time.monotonic() - started, quiet=self.quiet)

@@ -1,0 +1,162 @@
+"""Commits that wait. Beside a busy cluster all groups commit all the time and few rebalance: a run that may leave
+commits for later (`Run.may_wait`) folds those of groups whose rebalances somebody waits for, and no others.
+
+A run that may not wait folds them all. Until then the tables say what they would say if the others had not come yet
+(decision 0060).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.storage import relation
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.commits.kernel import groups_of
+from spark_jobs.group_rows import Place
+from spark_jobs.task_files import Flags, Numbers, flags_of, numbers_of
+
+LEAST_RECORDS = 2_000
+"""With fewer new records nothing waits: to fold their commits costs less than to come back for them."""
+MOST_RECORDS = 1_000_000
+"""The most commits that wait: in memory they take 110 MB."""
+AWAITED_MS = 15_000
+"""How long after the last evidence of a group its commits are folded at once. Consumers commit every 5 s, and a
+pause ends with the first commit of each partition."""
+
+
+class Kept(NamedTuple):
+    """Commits that one run read."""
+
+    version: int
+    """The version of bronze.record up to which it read."""
+    rows: pa.RecordBatch
+    """As `record_files.commits_in` gives them."""
+    groups: pa.DictionaryArray
+    """The group of each."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """The commits that wait, as a process that goes on knows them. If this is lost, it costs work: commits that are in
+    marks already come to marks once more, and such groups are folded again from bronze."""
+
+    since: int
+    """The version of bronze.record up to which the commits of all groups are in marks."""
+    until: int
+    """The version up to which commits are kept here."""
+    kept: list[Kept] = field(default_factory=list)
+    done: dict[Place, int] = field(default_factory=dict)
+    """Groups whose commits are in marks up to a later version."""
+    asked_at_ms: dict[Place, int] = field(default_factory=dict)
+    """Groups that somebody waits for: the time of the records that came with the last evidence of each."""
+
+    @property
+    def row_count(self) -> int:
+        return sum(len(some.rows) for some in self.kept)
+
+    def add(self, until: int, batches: Iterable[pa.RecordBatch], named: Iterable[Place]) -> None:
+        """What came up to this version: commits, and evidence of these groups."""
+        fresh = [Kept(until, batch, groups_in(batch)) for batch in batches if len(batch)]
+        times = [pc.max(some.rows["timestamp_ms"]).as_py() for some in fresh]
+        now_ms = max([*times, *self.asked_at_ms.values()], default=0)
+        asked = {place: at_ms for place, at_ms in self.asked_at_ms.items() if now_ms - at_ms <= AWAITED_MS}
+        self.asked_at_ms = asked | dict.fromkeys(named, now_ms)
+        self.kept += fresh
+        self.until = until
+
+    def of_awaited(self) -> list[pa.RecordBatch]:
+        """The commits that are in no mark yet, of groups that somebody waits for."""
+        from_version = {place: self.done.get(place, self.since) for place in self.asked_at_ms}
+        found = []
+        for version, rows, groups in self.kept:
+            known = versions_of(rows, groups, from_version, without=version)
+            if (chosen := known < version).any():
+                found.append(rows.filter(pa.array(chosen)))
+        return found
+
+    def folded(self) -> None:
+        """What `of_awaited` gives is in marks now."""
+        self.done |= dict.fromkeys(self.asked_at_ms, self.until)
+
+
+_WAITING: WeakKeyDictionary[Warehouse, Waiting] = WeakKeyDictionary()
+
+
+def known_waiting(warehouse: Warehouse, since: int, until: int) -> Waiting | None:
+    """What this process knows of the commits between these versions of bronze.record."""
+    known = _WAITING.get(warehouse)
+    return known if known is not None and (known.since, known.until) == (since, until) else None
+
+
+def keep_waiting(warehouse: Warehouse, waiting: Waiting | None) -> None:
+    if waiting is None:
+        _WAITING.pop(warehouse, None)
+    else:
+        _WAITING[warehouse] = waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Unfolded:
+    """Tells commits that are in marks already from those that are not, by the file that they came in."""
+
+    versions: Mapping[str, int]
+    """The version of bronze.record that each file came with."""
+    done: Mapping[Place, int]
+
+    def chosen(self, file: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if not self.done:
+            return rows
+        is_new = versions_of(rows, groups_in(rows), self.done, without=-1) < self.versions[file]
+        return rows if is_new.all() else rows.filter(pa.array(is_new))
+
+
+ALL_UNFOLDED = Unfolded({}, {})
+
+
+def unfolded_of(warehouse: Warehouse, since: int, until: int) -> Unfolded:
+    """The commits between these versions of bronze.record that are in no mark yet, as far as this process knows."""
+    known = _WAITING.get(warehouse)
+    if known is None or known.since != since:
+        return ALL_UNFOLDED
+    changes = warehouse.changes("bronze.record", since, until) or ()
+    return Unfolded({file: change.version for change in changes for file in change.added}, dict(known.done))
+
+
+def groups_named(event_files: Sequence[str]) -> set[Place] | None:
+    """The groups that these events name; None if one names none."""
+    if not event_files:
+        return set()
+    with cursor() as db:
+        found = db.execute(f"SELECT DISTINCT cluster_id, group_id FROM {relation(event_files)}").fetchall()
+    return None if any(group_id is None for _, group_id in found) else set(found)
+
+
+def groups_in(commits: pa.RecordBatch) -> pa.DictionaryArray:
+    keys = commits["key"]
+    encoded = keys if isinstance(keys, pa.DictionaryArray) else keys.dictionary_encode()
+    groups = groups_of(encoded.dictionary).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(groups.indices.take(encoded.indices), groups.dictionary)
+
+
+def versions_of(
+    rows: pa.RecordBatch, groups: pa.DictionaryArray, versions: Mapping[Place, int], *, without: int
+) -> Numbers:
+    """The version of each row's group, `without` where it has none."""
+    found = np.full(len(rows), without, np.int64)
+    names = pa.array(sorted({group_id for _, group_id in versions}), pa.string())
+    may_have: Flags = flags_of(groups, lambda distinct: pc.is_in(distinct, names))
+    if (at := np.flatnonzero(may_have)).size:
+        # Few rows, with the names of few groups: those of all are not made Python's.
+        clusters, some = rows["cluster_id"].take(pa.array(at)), groups.take(pa.array(at)).cast(pa.string())
+        places = {place: number for number, place in enumerate(versions)}
+        numbers = numbers_of(clusters, some, places)
+        found[at] = np.array([*versions.values(), without], np.int64)[numbers]
+    return found
