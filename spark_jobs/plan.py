@@ -17,7 +17,8 @@ class Stage:
     reads: tuple[str, ...]
     """Tables whose new rows are its work: without any, it has nothing to do."""
     writes: tuple[str, ...]
-    """In this order. The last one has every batch that is done; the others, those that changed them."""
+    """In this order. The last one has every batch that is done; the others, those that changed them. Marks alone may be
+    behind what decode has done (`spark_jobs.commits.waiting`)."""
     looks_up: tuple[str, ...] = ()
     """Tables that it reads as well, as they stand when it runs."""
     law: str
@@ -125,5 +126,4 @@ BY_NAME = {stage.name: stage for stage in STAGES}
 UNLESS_UNCHANGED = frozenset(table for stage in STAGES if stage.reads for table in stage.writes[:-1]) - {
     "silver.decode_count"
 }
-"""Outputs that are committed only if a batch changes them. The counts of decode have each batch: marks may come later
-(`spark_jobs.commits.waiting`)."""
+"""Outputs that are committed only if a batch changes them. The counts of decode have each batch, as marks may not."""

@@ -2,12 +2,12 @@
 commits for later (`Run.may_wait`) folds those of groups whose rebalances somebody waits for, and no others.
 
 A run that may not wait folds them all. Until then the tables say what they would say if the others had not come yet
-(decision 0060).
+(decision 0059).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -28,8 +28,7 @@ LEAST_RECORDS = 2_000
 MOST_RECORDS = 1_000_000
 """The most commits that wait: in memory they take 110 MB."""
 AWAITED_MS = 15_000
-"""How long after the last evidence of a group its commits are folded at once. Consumers commit every 5 s, and a
-pause ends with the first commit of each partition."""
+"""How long after the last evidence of a group its first commits are folded at once. Consumers commit every 5 s."""
 
 
 class Kept(NamedTuple):
@@ -57,6 +56,10 @@ class Waiting:
     """Groups whose commits are in marks up to a later version."""
     asked_at_ms: dict[Place, int] = field(default_factory=dict)
     """Groups that somebody waits for: the time of the records that came with the last evidence of each."""
+    due: set[Place] = field(default_factory=set)
+    """Those about which the last news says something new."""
+    _seen: dict[Place, set[bytes]] = field(default_factory=dict)
+    """The keys with which a group committed since its last evidence: its pause ends with the first commit of each."""
 
     @property
     def row_count(self) -> int:
@@ -68,13 +71,20 @@ class Waiting:
         times = [pc.max(some.rows["timestamp_ms"]).as_py() for some in fresh]
         now_ms = max([*times, *self.asked_at_ms.values()], default=0)
         asked = {place: at_ms for place, at_ms in self.asked_at_ms.items() if now_ms - at_ms <= AWAITED_MS}
-        self.asked_at_ms = asked | dict.fromkeys(named, now_ms)
+        self.due = set(named)
+        self.asked_at_ms = asked | dict.fromkeys(self.due, now_ms)
+        # Of the commits that came with a group's evidence some may be earlier.
+        self._seen = {place: self._seen.get(place, set()) for place in self.asked_at_ms if place not in self.due}
+        for place, keys in _keys_of(self._seen, fresh).items():
+            if not keys <= self._seen[place]:
+                self._seen[place] |= keys
+                self.due.add(place)
         self.kept += fresh
         self.until = until
 
-    def of_awaited(self) -> list[pa.RecordBatch]:
-        """The commits that are in no mark yet, of groups that somebody waits for."""
-        from_version = {place: self.done.get(place, self.since) for place in self.asked_at_ms}
+    def of_due(self) -> list[pa.RecordBatch]:
+        """The commits of the groups that are due which are in no mark yet."""
+        from_version = {place: self.done.get(place, self.since) for place in self.due}
         found = []
         for version, rows, groups in self.kept:
             known = versions_of(rows, groups, from_version, without=version)
@@ -83,8 +93,21 @@ class Waiting:
         return found
 
     def folded(self) -> None:
-        """What `of_awaited` gives is in marks now."""
-        self.done |= dict.fromkeys(self.asked_at_ms, self.until)
+        """What `of_due` gives is in marks now."""
+        self.done |= dict.fromkeys(self.due, self.until)
+
+
+def _keys_of(places: Collection[Place], fresh: Sequence[Kept]) -> dict[Place, set[bytes]]:
+    """The keys with which these groups commit."""
+    found: dict[Place, set[bytes]] = {}
+    for _, rows, groups in fresh:
+        chosen = pa.array(versions_of(rows, groups, dict.fromkeys(places, 1), without=0) > 0)
+        columns = rows["cluster_id"].filter(chosen), groups.filter(chosen), rows["key"].filter(chosen)
+        for cluster_id, group_id, key in zip(
+            *(column.cast(column.type.value_type).to_pylist() for column in columns), strict=True
+        ):
+            found.setdefault((cluster_id, group_id), set()).add(key)
+    return found
 
 
 _WAITING: WeakKeyDictionary[Warehouse, Waiting] = WeakKeyDictionary()

@@ -123,7 +123,7 @@ def run(context: Run) -> bool:
             partial = written.files["mark"]
             commit_marks(context, batch, engine, partial, group_records, boundaries, concerned, new_files)
         elif waiting is not None:
-            _mark_awaited(context, batch, engine, waiting, named or set(), folder)
+            _mark_awaited(context, batch, engine, waiting, folder)
         _ENDS[context.warehouse] = batch.until["bronze.log_line"], ends | _ends_in(written.rows("end"))
     if waiting is None and is_behind:
         _catch_up(context, marked, batch.until)
@@ -154,28 +154,26 @@ def _waiting(
     if not LEAST_RECORDS <= waiting.row_count + row_count(files) <= MOST_RECORDS:
         return None
     waiting.add(batch.until["bronze.record"], record_files.commits_in(_records_of(files)), named)
-    context.awaited = frozenset(waiting.asked_at_ms)
+    context.awaited = frozenset(waiting.due)
     return waiting
 
 
-def _mark_awaited(context: Run, batch: Batch, engine: Engine, waiting: Waiting, named: set[Place], folder: str) -> None:
-    """Commits marks of the groups that somebody waits for. It is no part of what the commit of a batch says to be done:
+def _mark_awaited(context: Run, batch: Batch, engine: Engine, waiting: Waiting, folder: str) -> None:
+    """Commits marks of the groups that are due. It is no part of what the commit of a batch says to be done:
     what is done twice is folded again."""
-    group_records = group_records_of(context, places_table(waiting.asked_at_ms))
+    group_records = group_records_of(context, places_table(waiting.due))
     boundaries = boundaries_of(group_records)
     out = _Out(folder)
-    rows = waiting.of_awaited()
+    rows = waiting.of_due()
     marks = commits.fold(record_files.joined(rows), boundaries).marks if rows else commits.PARTIAL_MARK.empty_table()
     for some in marks.to_batches():
         out.add("mark", some)
     written = _Written()
     for done in out.written():
         written.add(pa.Table.from_batches([done]))
-    of_marks = zip(marks["cluster_id"].to_pylist(), marks["group_id"].to_pylist(), strict=True)
-    if concerned := named.union(of_marks):
-        commit_marks(
-            context, batch, engine, written.files["mark"], group_records, boundaries, places_table(concerned), None
-        )
+    if waiting.due:
+        due = places_table(waiting.due)
+        commit_marks(context, batch, engine, written.files["mark"], group_records, boundaries, due, None)
     waiting.folded()
     keep_waiting(context.warehouse, waiting)
 
@@ -185,8 +183,8 @@ def _catch_up(context: Run, marked: Mapping[str, int], until: Mapping[str, int])
     record = "bronze.record"
     if marked == until:
         return False
-    if context.may_wait and (known := known_waiting(context.warehouse, marked[record], until[record])) is not None:
-        context.awaited = frozenset(known.asked_at_ms)
+    if context.may_wait and known_waiting(context.warehouse, marked[record], until[record]) is not None:
+        context.awaited = ()
         return False
     batch = Batch(stage=NAME, since=marked, until=until)
     files = _added(context, record, batch)

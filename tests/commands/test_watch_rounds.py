@@ -35,9 +35,12 @@ class Rounds:
         self.alert_to: list[str] = []
         self.routes = None
         self.quiet, self.is_complete, self.runs = True, True, 0
+        self.waited: list[bool] = []
 
     def run(self, newer: Any = None, *, may_wait: bool = False) -> bool:
         self.runs += 1
+        self.waited.append(may_wait)
+        self.is_complete = not may_wait
         return True
 
 
@@ -60,6 +63,30 @@ def test_commits_alone_are_waited_for_and_not_asked_for_all_the_time(
         watching.landed(Landed(cluster_id="c", runs=(), lines=(), until_ms=None, is_history=True))
         watching.round()
         assert rounds.runs == 2
+    finally:
+        watching.stop()
+
+
+def test_commits_of_others_come_into_the_tables_seldom_while_groups_rebalance_and_at_last_when_they_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "OTHERS_S", (0.5, 0.5))
+    monkeypatch.setattr(live, "AFTERWARDS_S", 0.3)
+    rounds: Any = Rounds(tmp_path)
+    watching = live.LiveWatch(rounds, with_metadata=False)
+    try:
+        watching.caught_up()
+        watching.round()
+        rounds.waited.clear()
+        for wait_s in (0.0, 0.0, 0.0, 0.6, 0.0):
+            time.sleep(wait_s)
+            watching._on_news()
+            watching.round()
+        assert rounds.waited == [True, True, True, False, True]
+        watching.round()
+        watching.round()
+        assert rounds.waited[5:] == [False]
+        assert rounds.is_complete
     finally:
         watching.stop()
 
@@ -113,7 +140,7 @@ def test_rounds_go_on_when_the_disk_has_room_again_and_say_so_once(
 ) -> None:
     monkeypatch.setattr(outages, "RETRY_S", 0.0)
     rounds = stage_rounds.StageRuns(Warehouse.open(tmp_path, create=True), Carried(), ["x"], Event(), None, quiet=False)
-    done = SimpleNamespace(ms_by_stage={"bronze": 1})
+    done = SimpleNamespace(ms_by_stage={"bronze": 1}, is_complete=True)
     monkeypatch.setattr(stage_rounds, "print_outcome", lambda *_, **__: None)
     steps: list[tuple[Any, Any]] = [(full, None), (full, None), (lambda *_, **__: done, full), (None, full)]
     for stages, send in steps:

@@ -53,7 +53,7 @@ class LiveWatch:
         self._news_at: float | None = None
         self._afterwards_at: float | None = None
         self._unhurried_at = time.monotonic() + UNHURRIED_S[1]
-        self._others_at = time.monotonic()
+        self._others_at = 0.0
         self._judge: Judge = Judge(self._memory, self._send, show=self._show, on_news=self._on_news)
         self._judge.start()
 
@@ -168,6 +168,7 @@ class LiveWatch:
 
     def _begin(self) -> None:
         self._has_begun = True
+        self._others_at = time.monotonic() + OTHERS_S[0]
         self._judge.begin(reads_tables=self._cluster_id is not None)  # nothing was landed yet: whose would they be?
         note("Caught up; alerts come on arrival from now on.", quiet=self._rounds.quiet)
 
