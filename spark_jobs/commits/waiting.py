@@ -26,7 +26,7 @@ from spark_jobs.task_files import Flags, Numbers, flags_of, numbers_of
 LEAST_RECORDS = 2_000
 """With fewer new records nothing waits: to fold their commits costs less than to come back for them."""
 MOST_RECORDS = 1_000_000
-"""The most commits that wait: in memory they take 110 MB."""
+"""The most commits that wait: in memory one takes 120 bytes."""
 AWAITED_MS = 15_000
 """How long after the last evidence of a group its first commits are folded at once. Consumers commit every 5 s."""
 

@@ -90,7 +90,11 @@ def run(context: Run) -> bool:
     batch = next_batch(context.warehouse, NAME, INPUTS, _COUNTED)
     marked = _versions(context, _MARKS)
     if batch is None:
-        return _catch_up(context, marked, _versions(context, _COUNTED[-1]))
+        until = _versions(context, _COUNTED[-1])
+        if context.may_wait and known_waiting(context.warehouse, marked["bronze.record"], until["bronze.record"]):
+            context.awaited = ()
+            return False
+        return _catch_up(context, marked, until)
     new_files = _added(context, "bronze.record", batch)
     line_files = _added(context, "bronze.log_line", batch)
     engine = context.engine_for(new_files + line_files)
@@ -182,9 +186,6 @@ def _catch_up(context: Run, marked: Mapping[str, int], until: Mapping[str, int])
     """Commits the marks of all commits that earlier runs left, or that a crash did. Whether there were any."""
     record = "bronze.record"
     if marked == until:
-        return False
-    if context.may_wait and known_waiting(context.warehouse, marked[record], until[record]) is not None:
-        context.awaited = ()
         return False
     batch = Batch(stage=NAME, since=marked, until=until)
     files = _added(context, record, batch)
