@@ -110,7 +110,7 @@ def run(context: Run) -> bool:
         event_files = written.files["silver.group_event"]
         context.add("silver.group_event", event_files, batch.batch_id, batch.transaction)
 
-        named = groups_named(event_files)
+        named = groups_named(event_files) if context.may_wait else None
         waiting = _waiting(context, batch, marked, new_files, named)
         is_behind = waiting is not None or marked["bronze.record"] < batch.since["bronze.record"]
         concerned = None if is_behind else concerned_groups(new_files, event_files)
