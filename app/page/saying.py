@@ -78,19 +78,16 @@ def table(head: list[str], rows: list[list[str | Html]]) -> None:
     )
 
 
-def _for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table can be downloaded: a name that a spreadsheet would take for a formula has a quote before it."""
-    quoted = {
-        column: [f"'{v}" if isinstance(v, str) and v.startswith(("=", "+", "-", "@")) else v for v in frame[column]]
-        for column in frame.select_dtypes(include="object")
-    }
-    return frame.assign(**quoted)
+def for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table can be downloaded: see `words.cell`."""
+    texts = frame.select_dtypes(include=["object", "string", "category"])
+    return frame.assign(**{c: [words.cell(v) if isinstance(v, str) else v for v in frame[c]] for c in texts})
 
 
 def long_table(frame: pd.DataFrame, columns: dict[str, Any] | None = None, rows: int = 12) -> None:
     """A table of up to thousands of rows, `rows` of them in sight."""
     st.dataframe(
-        _for_spreadsheets(frame),
+        for_spreadsheets(frame),
         hide_index=True,
         column_config=columns,
         height=38 + 35 * max(1, min(len(frame), rows)),
@@ -103,7 +100,7 @@ def downloads(frame: Callable[[], pd.DataFrame], name: str) -> None:
     with st.container(horizontal=True):
         st.download_button(
             "CSV",
-            lambda: _for_spreadsheets(frame()).to_csv(index=False).encode(),
+            lambda: for_spreadsheets(frame()).to_csv(index=False).encode(),
             f"{name}.csv",
             "text/csv",
             on_click="ignore",
@@ -129,7 +126,7 @@ def clickable_table(
     """Like `long_table`; gives the number (in `frame`) of the row that was clicked."""
     shown = min(len(frame), 15)
     event = st.dataframe(
-        _for_spreadsheets(frame),
+        for_spreadsheets(frame),
         hide_index=True,
         column_config=columns,
         key=key,

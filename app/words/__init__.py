@@ -8,6 +8,7 @@ from app.words.evidence import evidence_says
 from app.words.foreign import (
     Html,
     assignor,
+    cell,
     code,
     cut,
     fill,
@@ -78,6 +79,7 @@ __all__ = [
     "because",
     "bounds",
     "brokers",
+    "cell",
     "clock",
     "code",
     "costs",

@@ -49,6 +49,11 @@ def visible(text: str) -> str:
     return text if text.isprintable() else "".join(_visible_char(c) for c in text)
 
 
+def cell(text: str) -> str:
+    """Text as a spreadsheet may open it: what it would take for a formula has a quote before it."""
+    return visible(f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else text)
+
+
 def _visible_char(char: str) -> str:
     if char in _CONTROL_NAMES:
         return f"\u2039{_CONTROL_NAMES[char]}\u203a"
