@@ -177,9 +177,11 @@ def _from_and_to(span: Span, whole: Span) -> None:
 def _since(marks: Sequence[MarkRow]) -> None:
     if not marks:
         return
-    newest = {m.mark_id: m for m in sorted(marks, key=lambda m: -m.at_ms)}
-    tz = zone()
     now = st.query_params.get("since")
+    # A mark of every cluster is one change to choose; the one in the address stands for its like.
+    like = {(m.at_ms, m.text, m.scope): m for m in sorted(marks, key=lambda m: (-m.at_ms, m.mark_id == now))}
+    newest = {m.mark_id: m for m in like.values()}
+    tz = zone()
     st.session_state["time-since"] = now if now in newest else None
 
     def change() -> None:

@@ -54,12 +54,20 @@ def cost_of(in_time: Fleet) -> Html:
     )
 
 
-def since(mark: MarkRow, after: Fleet, before: Fleet, span: Span) -> Html:
-    """What came since a deploy or change, beside as long a time before it."""
+def since(mark: MarkRow, after: Fleet, before: Fleet, span: Span, whole: Span) -> Html:
+    """What came since a deploy or change, beside as long a time before it, or as much of that as evidence covers."""
+    covered_ms = mark.at_ms - max(whole.from_ms, mark.at_ms - span.length_ms)
+    if covered_ms >= span.length_ms:
+        when = "In as long a time before: "
+    elif covered_ms > 0:
+        when = f"In the {words.duration(covered_ms)} before, where the evidence begins: "
+    else:
+        when = "What was before is not known: the evidence begins after it."
     return fill(
-        "<b>Since {text}</b>, {length}: {after} In as long a time before: {before}",
+        "<b>Since {text}</b>, {length}: {after} {when}{before}",
         text=words.code(mark.text, 120),
         length=words.duration(span.length_ms),
         after=cost_of(after),
-        before=cost_of(before),
+        when=when,
+        before=cost_of(before) if covered_ms > 0 else "",
     )

@@ -178,7 +178,7 @@ with place_of_title:
 chosen = next((m for m in marks if m.mark_id == page.param("since")), None)
 if chosen is not None:
     before = Span(from_ms=chosen.at_ms - span.length_ms, to_ms=chosen.at_ms - 1)
-    said = sentences.since(chosen, fleet, reader.fleet(before), span)
+    said = sentences.since(chosen, fleet, reader.fleet(before), span, whole)
     st.html(fill('<p class="ra-say">{s}</p>', s=said))
 page.present([c.cluster_id for c in seen])
 with st.container(key="fleet"):

@@ -13,13 +13,18 @@ from typing import Any
 
 import pytest
 
+from app.answers.rows import Span
+from app.queries import Questions
+from rebalance_audit import cli
 from tests.app.pictures import pages
 from tests.app.serving import ROOT, app_on, settled
-from tests.app.test_browser import shows
+from tests.app.test_browser import drawn_bars, shows
 
 pytestmark = pytest.mark.browser
 AXE = "axe-core@4.14.1"
 MOST_CLICKS = 3
+MARK, MARKED_MS = "v2.3 of everything", 1_795_278_540_000
+"""2026-11-21 16:29 UTC."""
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +32,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     location = tmp_path_factory.mktemp("demo") / "warehouse"
     command = [sys.executable, "-m", "rebalance_audit.cli", "demo", "-w", str(location), "--no-serve", "-q"]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    assert cli.run(["mark", "-w", str(location), "--at", str(MARKED_MS), "--text", MARK, "-q"]) == 0
     return location
 
 
@@ -53,6 +59,19 @@ class Reader:
     def link(self, label: str) -> None:
         before = self.page.url
         self.click(self.page.get_by_role("link", name=label, exact=True))
+        self.page.wait_for_function("before => location.href !== before", arg=before)
+
+    def mark(self, at_ms: int, span: Span) -> None:
+        """Click on a mark of the first time line, found by where its flag must be."""
+        canvas = self.page.locator("canvas[role=img]").first
+        canvas.scroll_into_view_if_needed()
+        drawn_bars(self.page)
+        box, room = canvas.bounding_box(), span.length_ms // 200
+        gutter = min(230, max(84, box["width"] * 0.24))
+        x = gutter + (box["width"] - gutter - 4) * (at_ms - span.from_ms + room) / (span.length_ms + 2 * room)
+        before = self.page.url
+        self.clicks += 1
+        self.page.mouse.click(box["x"] + x, box["y"] + 8)
         self.page.wait_for_function("before => location.href !== before", arg=before)
 
     def reads(self, *texts: str) -> None:
@@ -82,6 +101,23 @@ def test_what_did_the_deploy_cost(reader: Reader) -> None:
     reader.click(reader.page.get_by_text("Changes on purpose (deploys, scaling)"))
     reader.line("deploy-app \u00b7 warehouse")
     reader.reads("Deploy of deploy-app: d1, d2 and d3 were restarted or replaced", "16.9 partition-seconds (16.1")
+
+
+def test_what_did_last_nights_deploy_cost_the_fleet(reader: Reader, demo: Path) -> None:
+    """Of a deploy that `mark` noted in every cluster. What came after it is all of stormy-app, deploy-app and
+    reports-app: 15, 9 and 4 rebalances, and 1.5, 17.3 and 0.1 of the report's partition-seconds, each rounded. One
+    click, and one more to what it began."""
+    whole = Questions.open(demo).span()
+    assert whole is not None
+    reader.mark(MARKED_MS, whole)
+    reader.reads(
+        f"Since {MARK}, 3 h 28 min: 28 rebalances of 3 groups cost 19.0 partition-seconds.",
+        "In the 11 min 28 s before, where the evidence begins: 30 rebalances of 4 groups cost",
+    )
+    assert f"from={MARKED_MS}" in reader.page.url
+    assert reader.clicks == 1
+    reader.line("stormy-app \u00b7 webshop")
+    reader.reads("w3 exceeded its poll interval")
 
 
 def test_did_we_fall_back_to_stop_the_world(reader: Reader) -> None:
