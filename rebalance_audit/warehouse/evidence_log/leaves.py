@@ -171,7 +171,9 @@ def _moved(opened: Warehouse, name: str, since: int, until: int) -> _Moved:
                 removed.discard(path)
                 if action["add"]["dataChange"]:
                     brought[path] = None
-    if since < 0:  # a warehouse older than its log: files that were joined since may be deleted by now
+    # A warehouse older than its log: files that were joined since may be deleted by now. Others are read as they came:
+    # joined, rows of one landing file lie in many, and all of them must be sorted at once.
+    if since < 0 and not all(opened.has_file(_uri(opened, name, path)) for path in brought):
         brought = dict(added)
     return _Moved(list(added), removed, list(brought), loses_rows, commits)
 
