@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m infra.lab"
     return 0
 
 
-class _Parser(argparse.ArgumentParser):
+class _LabParser(argparse.ArgumentParser):
     """A wrong command line gets one sentence, as from every other verb."""
 
     def error(self, message: str) -> NoReturn:
@@ -56,7 +56,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = _LabParser(
         prog=program,
         description="Real local clusters, and captures of scenarios run on them.",
         epilog=f"Examples:\n  {program} list\n  {program} up --load\n  {program} capture storm --output captures/storm",

@@ -29,7 +29,7 @@ FIELDS = {"text": str, "at": str | int, "group": str, "cluster_id": str}
 _ONE_AT_A_TIME = threading.Lock()
 
 
-class _Refused(Exception):
+class _NotMarked(Exception):
     def __init__(self, status: HTTPStatus, why: str) -> None:
         super().__init__(why)
         self.status = status
@@ -52,7 +52,7 @@ def with_marks(metrics: WSGIApplication, location: str, token: str) -> WSGIAppli
         headers = [("Content-Type", "application/json")]
         try:
             status, answer = HTTPStatus.CREATED, _marked(environ, location, token)
-        except _Refused as refused:
+        except _NotMarked as refused:
             status, answer = refused.status, {"error": str(refused)}
         if status is HTTPStatus.SERVICE_UNAVAILABLE:
             headers.append(("Retry-After", "30"))
@@ -68,10 +68,10 @@ def _marked(environ: WSGIEnvironment, location: str, token: str) -> dict[str, An
     from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
     if environ.get("REQUEST_METHOD") != "POST":
-        raise _Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"{PATH} takes POST alone.")
+        raise _NotMarked(HTTPStatus.METHOD_NOT_ALLOWED, f"{PATH} takes POST alone.")
     given = environ.get("HTTP_AUTHORIZATION", "")
     if not hmac.compare_digest(given.encode("latin-1"), f"Bearer {token}".encode()):
-        raise _Refused(
+        raise _NotMarked(
             HTTPStatus.UNAUTHORIZED, "The token is missing or another one; send Authorization: Bearer TOKEN."
         )
     asked = _body(environ)
@@ -85,28 +85,28 @@ def _marked(environ: WSGIEnvironment, location: str, token: str) -> dict[str, An
                 names=("text", "at", "group"),
             )  # fmt: skip
     except UsageError as error:
-        raise _Refused(HTTPStatus.BAD_REQUEST, str(error)) from None
+        raise _NotMarked(HTTPStatus.BAD_REQUEST, str(error)) from None
     except (CommandError, WarehouseError) as error:
-        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+        raise _NotMarked(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
     return {"at_ms": at_ms, "clusters": clusters}
 
 
 def _body(environ: WSGIEnvironment) -> dict[str, Any]:
-    """The fields. Raises _Refused."""
+    """The fields. Raises _NotMarked."""
     length = environ.get("CONTENT_LENGTH") or ""
     if not length.isdigit():
-        raise _Refused(HTTPStatus.LENGTH_REQUIRED, "The body's Content-Length is missing.")
+        raise _NotMarked(HTTPStatus.LENGTH_REQUIRED, "The body's Content-Length is missing.")
     if int(length) > LONGEST:
-        raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body has more than {LONGEST:,} bytes.")
+        raise _NotMarked(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body has more than {LONGEST:,} bytes.")
     try:
         asked = json.loads(environ["wsgi.input"].read(int(length)))
     except (ValueError, RecursionError):
         asked = None
     if not isinstance(asked, dict):
-        raise _Refused(HTTPStatus.BAD_REQUEST, 'The body is no JSON object; write it as {"text": "v2.3 of orders"}.')
+        raise _NotMarked(HTTPStatus.BAD_REQUEST, 'The body is no JSON object; write it as {"text": "v2.3 of orders"}.')
     for name, value in asked.items():
         if name not in FIELDS:
-            raise _Refused(HTTPStatus.BAD_REQUEST, f"There is no field {name[:40]!r}; there are {', '.join(FIELDS)}.")
+            raise _NotMarked(HTTPStatus.BAD_REQUEST, f"There is no field {name[:40]!r}; there are {', '.join(FIELDS)}.")
         if isinstance(value, bool) or not isinstance(value, FIELDS[name]):
-            raise _Refused(HTTPStatus.BAD_REQUEST, f"{name} is no text; write it in quotes, or leave it out.")
+            raise _NotMarked(HTTPStatus.BAD_REQUEST, f"{name} is no text; write it in quotes, or leave it out.")
     return asked

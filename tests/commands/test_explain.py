@@ -131,8 +131,8 @@ def test_a_story_of_connect_stands_once_within_its_incident_the_oldest_link_firs
     """The lost worker is one trouble: the incident and what Connect's protocol does about it are one block."""
     text = call("explain", "connect-lab", "--evidence", GOLDEN / "4.3.0" / "connect_worker_lost").out
     incident = text[text.index("Incident (warning, open)") :].partition("\n\n")[0]
-    assert "Connect hopes for its return" in incident
-    assert "Connect hopes for its return" not in text.replace(incident, "")
+    assert "Connect waits for its return" in incident
+    assert "Connect waits for its return" not in text.replace(incident, "")
     assert "went and did not come back" not in text  # the story's own title, beside the incident's
     times = [line.split(" UTC")[0].strip() for line in incident.splitlines() if " UTC  " in line]
     assert len(times) == 3
