@@ -109,6 +109,8 @@ class IncidentQuestions(Tables):
                    sum(cost_seconds) FILTER (NOT expected AND status = 'open' AND unit <> 'task')
                      AS open_partition_seconds,
                    sum(cost_seconds) FILTER (NOT expected AND status = 'open' AND unit = 'task') AS open_task_seconds,
+                   count(*) FILTER (NOT expected AND status = 'open' AND cost_seconds IS NULL AND len(bookings) > 0)
+                     AS open_unknown_count,
                    sum(cost_seconds) FILTER (expected AND unit <> 'task')
                      AS expected_partition_seconds,
                    sum(cost_seconds) FILTER (expected AND unit = 'task') AS expected_task_seconds,

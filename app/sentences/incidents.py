@@ -24,7 +24,10 @@ def going_on(
     first = Html("<b>No incident open</b>")
     if counted.open_count:
         cost = words.costs(counted.open_partition_seconds, counted.open_task_seconds)
-        first = fill("<b>{n} open</b>{c}{cost}", n=open_, c=critical, cost=f", {cost} of downtime" if cost else "")
+        said = f", {cost} of downtime" if cost else ""
+        if counted.open_unknown_count:
+            said += f"; of {counted.open_unknown_count:,} the cost is not known"
+        first = fill("<b>{n} open</b>{c}{cost}", n=open_, c=critical, cost=said)
     if unread_incidents is not None:
         first = fill("<b>Which incidents are open is not known</b>: {t} cannot be read", t=unread_incidents)
     parts = [fill("{first}.", first=first)]

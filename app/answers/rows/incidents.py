@@ -103,6 +103,8 @@ class IncidentCount:
     """Of the open ones."""
     open_partition_seconds: float | None
     open_task_seconds: float | None
+    open_unknown_count: int
+    """Open ones with rebalances of which none has a known cost."""
     over_count: int
     expected_count: int
     """Changes on purpose, open or over; not among the others."""
