@@ -18,7 +18,7 @@ from rebalance_audit.warehouse.known_values import note_values, rename_values
 from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
     Least,
-    Wanted,
+    WantedValues,
     columns_of,
     footer,
     keep_footer,
@@ -152,7 +152,7 @@ def chosen_rows(
     narrow = [*keys, *(() if least is None else (least.column,))]
     holds = None if least is None else least.test(schema.field(least.column).type)
     may_hold = None if least is None else least.row_group_test()
-    others = [Wanted.of(name, known[name], with_null=bool(nulls[name])) for name in known if name != column]
+    others = [WantedValues.of(name, known[name], with_null=bool(nulls[name])) for name in known if name != column]
     for group in row_groups_of(files, column, known[column], with_null=bool(nulls[column])):
         if may_hold is not None and not may_hold(group.file, group.number):
             continue

@@ -168,7 +168,7 @@ def row_groups_of(
     files: Sequence[str], column: str | None = None, values: Collection[str] = (), *, with_null: bool = False
 ) -> Iterator[RowGroup]:
     """All row groups, or those in which `column` may be one of the values, or null if asked."""
-    wanted = None if column is None else Wanted.of(column, values, with_null=with_null)
+    wanted = None if column is None else WantedValues.of(column, values, with_null=with_null)
     for file in files:
         first_row = 0
         for number, held in enumerate(held_in(file, column)):
@@ -178,7 +178,7 @@ def row_groups_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedValues:
     """Values of a column, to ask which row groups may hold one of them."""
 
     column: str
@@ -188,7 +188,7 @@ class Wanted:
     hashes: Hashes
 
     @classmethod
-    def of(cls, column: str, values: Collection[str], *, with_null: bool) -> Wanted:
+    def of(cls, column: str, values: Collection[str], *, with_null: bool) -> WantedValues:
         return cls(column, sorted(values), with_null, hashes_of(values))
 
     def may_be_in(self, file: str, number: int) -> bool:

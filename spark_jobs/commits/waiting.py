@@ -2,7 +2,7 @@
 commits for later (`Run.may_wait`) folds those of groups whose rebalances somebody waits for, and no others.
 
 A run that may not wait folds them all. Until then the tables say what they would say if the others had not come yet
-(decision 0059).
+(decision 0060).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AWAITED_MS = 15_000
 """How long after the last evidence of a group its first commits are folded at once. Consumers commit every 5 s."""
 
 
-class Kept(NamedTuple):
+class ReadCommits(NamedTuple):
     """Commits that one run read."""
 
     version: int
@@ -43,7 +43,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingCommits:
     """The commits that wait, as a process that goes on knows them. If this is lost, it costs work: commits that are in
     marks already come to marks once more, and such groups are folded again from bronze."""
 
@@ -51,7 +51,7 @@ class Waiting:
     """The version of bronze.record up to which the commits of all groups are in marks."""
     until: int
     """The version up to which commits are kept here."""
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[ReadCommits] = field(default_factory=list)
     done: dict[Place, int] = field(default_factory=dict)
     """Groups whose commits are in marks up to a later version."""
     asked_at_ms: dict[Place, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Waiting:
 
     def add(self, until: int, batches: Iterable[pa.RecordBatch], named: Iterable[Place]) -> None:
         """What came up to this version: commits, and evidence of these groups."""
-        fresh = [Kept(until, batch, groups_in(batch)) for batch in batches if len(batch)]
+        fresh = [ReadCommits(until, batch, groups_in(batch)) for batch in batches if len(batch)]
         times = [pc.max(some.rows["timestamp_ms"]).as_py() for some in fresh]
         now_ms = max([*times, *self.asked_at_ms.values()], default=0)
         asked = {place: at_ms for place, at_ms in self.asked_at_ms.items() if now_ms - at_ms <= AWAITED_MS}
@@ -97,7 +97,7 @@ class Waiting:
         self.done |= dict.fromkeys(self.due, self.until)
 
 
-def _keys_of(places: Collection[Place], fresh: Sequence[Kept]) -> dict[Place, set[bytes]]:
+def _keys_of(places: Collection[Place], fresh: Sequence[ReadCommits]) -> dict[Place, set[bytes]]:
     """The keys with which these groups commit."""
     found: dict[Place, set[bytes]] = {}
     for _, rows, groups in fresh:
@@ -110,16 +110,16 @@ def _keys_of(places: Collection[Place], fresh: Sequence[Kept]) -> dict[Place, se
     return found
 
 
-_WAITING: WeakKeyDictionary[Warehouse, Waiting] = WeakKeyDictionary()
+_WAITING: WeakKeyDictionary[Warehouse, WaitingCommits] = WeakKeyDictionary()
 
 
-def known_waiting(warehouse: Warehouse, since: int, until: int) -> Waiting | None:
+def known_waiting(warehouse: Warehouse, since: int, until: int) -> WaitingCommits | None:
     """What this process knows of the commits between these versions of bronze.record."""
     known = _WAITING.get(warehouse)
     return known if known is not None and (known.since, known.until) == (since, until) else None
 
 
-def keep_waiting(warehouse: Warehouse, waiting: Waiting | None) -> None:
+def keep_waiting(warehouse: Warehouse, waiting: WaitingCommits | None) -> None:
     if waiting is None:
         _WAITING.pop(warehouse, None)
     else:

@@ -53,7 +53,7 @@ from spark_jobs.commits.waiting import (
     LEAST_RECORDS,
     MOST_RECORDS,
     Unfolded,
-    Waiting,
+    WaitingCommits,
     groups_named,
     keep_waiting,
     known_waiting,
@@ -145,7 +145,7 @@ def _versions(context: Run, table: str) -> dict[str, int]:
 
 def _waiting(
     context: Run, batch: Batch, marked: Mapping[str, int], files: Sequence[str], named: set[Place] | None
-) -> Waiting | None:
+) -> WaitingCommits | None:
     """The commits that this run leaves to a later one, those in these files among them; None if it leaves none."""
     since, before = marked["bronze.record"], batch.since["bronze.record"]
     # Evidence that names no group may be of any, whose commits would have to be known.
@@ -154,7 +154,7 @@ def _waiting(
     waiting = known_waiting(context.warehouse, since, before)
     if waiting is None and since < before:
         return None
-    waiting = waiting or Waiting(since, since)
+    waiting = waiting or WaitingCommits(since, since)
     if not LEAST_RECORDS <= waiting.row_count + row_count(files) <= MOST_RECORDS:
         return None
     waiting.add(batch.until["bronze.record"], record_files.commits_in(_records_of(files)), named)
@@ -162,7 +162,7 @@ def _waiting(
     return waiting
 
 
-def _mark_awaited(context: Run, batch: Batch, engine: Engine, waiting: Waiting, folder: str) -> None:
+def _mark_awaited(context: Run, batch: Batch, engine: Engine, waiting: WaitingCommits, folder: str) -> None:
     """Commits marks of the groups that are due. It is no part of what the commit of a batch says to be done:
     what is done twice is folded again."""
     group_records = group_records_of(context, places_table(waiting.due))
