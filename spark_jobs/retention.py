@@ -20,12 +20,12 @@ from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.decoding.log_files import TORN_CONTEXT_BYTES
 from spark_jobs.floors import FLOORS
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.metadata_log import OF_CONTROLLERS, TORN_HEADS
 from spark_jobs.plan import PUBLISH, STAGES
 from spark_jobs.settled import CHECKPOINTS
-from spark_jobs.stages.decode import TORN_CONTEXT_BYTES
 
 DAY_MS = 86_400_000
 _REBALANCE_AT = "coalesce(ended_at_ms, assigned_at_ms, joined_at_ms, started_at_ms, started_lower_ms)"
