@@ -24,7 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rebalance_audit.warehouse.arrow_tables import whole
 from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.row_groups import columns_of
 from rebalance_audit.warehouse.storage import located, relation
 
 LANDING = "landing"
@@ -139,16 +141,20 @@ def _part_by_part(files: Sequence[str], schema: pa.Schema, order: Sequence[str])
 def _sorted_anew(
     files: Sequence[str], schema: pa.Schema, order: Sequence[str], landings: Sequence[str] | None = None
 ) -> dict[str, RowDigest]:
-    listed, by = (", ".join(f'"{name}"' for name in names) for names in (schema.names, order))
+    kinds = {frozenset(columns_of(file)) for file in files}  # an older release wrote fewer
+    there = frozenset().union(*kinds)
+    listed = ", ".join(f'"{name}"' for name in schema.names if name in there)
+    by = ", ".join(f'"{name}"' for name in order)
     running: dict[str, _LandingHash] = {}
     with cursor() as db:
         condition = ""
         if landings is not None:
             db.register("wanted", pa.table({LANDING: pa.array(landings, pa.string())}))
             condition = f" SEMI JOIN wanted USING ({LANDING})"
-        rows = db.execute(f"SELECT {listed} FROM {relation(files)}{condition} ORDER BY {by}")
+        rows = db.execute(f"SELECT {listed} FROM {relation(files, are_alike=len(kinds) == 1)}{condition} ORDER BY {by}")
         for batch in rows.to_arrow_reader(_ROWS_AT_ONCE):
-            _add(running, batch.cast(schema))
+            for part in whole(pa.Table.from_batches([batch]), schema).to_batches():
+                _add(running, part)
     return {landing: each.digest for landing, each in running.items()}
 
 
@@ -161,7 +167,7 @@ def _as_it_stands(file: str, schema: pa.Schema, order: Sequence[str]) -> dict[st
     fs, path = located(file)
     with pq.ParquetFile(path, filesystem=fs) as opened:
         for batch in opened.iter_batches(_ROWS_OF_A_FILE_AT_ONCE, columns=schema.names, use_threads=False):
-            rows = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+            rows = whole(pa.Table.from_batches([batch]), schema)
             if not _is_sorted(pa.concat_tables([last, rows]), order):
                 return None
             last = rows.slice(rows.num_rows - 1)

@@ -40,8 +40,9 @@ def folder_of(name: str) -> str:
     return name.replace(".", "/")
 
 
-def relation(files: Sequence[str], *, with_name: bool = False, with_row: bool = False) -> str:
+def relation(files: Sequence[str], *, with_name: bool = False, with_row: bool = False, are_alike: bool = True) -> str:
     """These Parquet files as a query of DuckDB names them; with the columns `filename` and `file_row_number` if asked.
+    Unless all are alike, a column that one lacks is null in it: then each file's footer is read first.
 
     Not DeltaTable.to_pyarrow_dataset: a string filter on it fails in DuckDB (decision 0002).
     """
@@ -49,7 +50,7 @@ def relation(files: Sequence[str], *, with_name: bool = False, with_row: bool = 
 
     return (
         f"read_parquet([{quoted(files)}], hive_partitioning = false, filename = {str(with_name).lower()}, "
-        f"file_row_number = {str(with_row).lower()})"
+        f"file_row_number = {str(with_row).lower()}, union_by_name = {str(not are_alike).lower()})"
     )
 
 
