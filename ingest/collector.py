@@ -29,8 +29,8 @@ LIVE_LOOK_MS = 5_000
 """Files are looked for this often even if no folder seems to have changed."""
 LIVE_APART_MS = 50
 """The least time between two landings: a storm makes at most twenty a second."""
-LIVE_APART_MOST_MS = 400
-"""However slow the disk is."""
+LIVE_APART_MOST_MS = 200
+"""However long landing takes: beside a busy cluster alerts come 0.2 s sooner than with 400, for 0.07 of a core."""
 LANDING_SHARE = 10
 """Landing takes a tenth of the time at most, if it is urgent: with fifty partitions it takes 15 ms, however few their
 records are, and what follows takes as long again for each file."""
