@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shlex
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from dags import given
 from dags.gate_judgement import REGRESSIONS, Judgement, Row, judge
 
 
@@ -69,10 +68,9 @@ class RebalanceGateTrigger(BaseTrigger):
         )  # fmt: skip
 
     async def _rows(self, table: str, options: Sequence[str]) -> list[Row]:
-        command = shlex.split(os.environ.get("REBALANCE_AUDIT_COMMAND", "rebalance-audit"))
         cluster = ["--cluster-id", self.asked["cluster_id"]] if self.asked["cluster_id"] else []
         process = await asyncio.create_subprocess_exec(
-            *command, "export", table, "-w", self.asked["warehouse"], *options, *cluster, "-q", "-o", "jsonl",
+            *given.command(), "export", table, "-w", self.asked["warehouse"], *options, *cluster, "-q", "-o", "jsonl",
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         out, said = await process.communicate()
@@ -108,14 +106,9 @@ class RebalanceGate(BaseOperator):
         self.regressions, self.deferrable = list(regressions), deferrable
 
     def execute(self, context: Any) -> str:
-        warehouse = self.warehouse or os.environ.get("REBALANCE_AUDIT_WAREHOUSE")
-        if not warehouse:
-            raise AirflowFailException("No warehouse: give `warehouse`, or REBALANCE_AUDIT_WAREHOUSE on the worker.")
-        began = datetime.fromisoformat(self.since) if self.since else context["dag_run"].start_date
-        if began.tzinfo is None:
-            raise AirflowFailException(f"since={self.since!r} has no zone; write it as 2026-11-22T14:00:00+00:00.")
         trigger = RebalanceGateTrigger(
-            group=self.group, warehouse=warehouse, since_ms=round(began.timestamp() * 1000),
+            group=self.group, warehouse=given.warehouse_of(self.warehouse),
+            since_ms=given.instant_ms("since", self.since, context),
             most_seconds=self.most_seconds, quiet_ms=round(self.quiet.total_seconds() * 1000),
             every_s=self.every.total_seconds(), until_s=time.time() + self.wait.total_seconds(),
             cluster_id=self.cluster_id, regressions=self.regressions,

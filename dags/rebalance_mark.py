@@ -7,15 +7,14 @@ It calls the `rebalance-audit` command (`REBALANCE_AUDIT_COMMAND`), so that Airf
 
 from __future__ import annotations
 
-import os
-import shlex
 import subprocess
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from dags import given
 
 USAGE = 2
 """The command's exit status for what another try cannot mend."""
@@ -38,20 +37,14 @@ class RebalanceMark(BaseOperator):
         self.text, self.group, self.warehouse, self.at, self.cluster_id = text, group, warehouse, at, cluster_id
 
     def execute(self, context: Any) -> None:
-        warehouse = self.warehouse or os.environ.get("REBALANCE_AUDIT_WAREHOUSE")
-        if not warehouse:
-            raise AirflowFailException("No warehouse: give `warehouse`, or REBALANCE_AUDIT_WAREHOUSE on the worker.")
-        done = datetime.fromisoformat(self.at) if self.at else context["dag_run"].start_date
-        if done.tzinfo is None:
-            raise AirflowFailException(f"at={self.at!r} has no zone; write it as 2026-11-22T14:00:00+00:00.")
-        command = [
-            *shlex.split(os.environ.get("REBALANCE_AUDIT_COMMAND", "rebalance-audit")),
-            "mark", f"--warehouse={warehouse}",
-            f"--text={self.text}", f"--group={self.group}", f"--at={round(done.timestamp() * 1000)}",
+        called_with = [
+            *given.command(),
+            "mark", f"--warehouse={given.warehouse_of(self.warehouse)}",
+            f"--text={self.text}", f"--group={self.group}", f"--at={given.instant_ms('at', self.at, context)}",
         ]  # fmt: skip
         if self.cluster_id:
-            command.append(f"--cluster-id={self.cluster_id}")
-        called = subprocess.run(command, capture_output=True, text=True, check=False)
+            called_with.append(f"--cluster-id={self.cluster_id}")
+        called = subprocess.run(called_with, capture_output=True, text=True, check=False)
         said = called.stderr.strip()
         if called.returncode:
             failure = AirflowFailException if called.returncode == USAGE else AirflowException
