@@ -9,7 +9,6 @@ and accepts nothing that the domain would refuse.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -32,14 +31,6 @@ COMMIT, TOMBSTONE, REFUSED, OTHER = range(4)
 
 REASONS = tuple(DecodeReason)
 NO_REASON = 255
-
-NO_BOUNDARY = -1
-"""`stretch_from` of commits before the group's first known record."""
-
-Place = tuple[str, str, int]
-"""Cluster, offsets topic, partition of it."""
-Boundaries = Mapping[tuple[str, str, int, str], Ints]
-"""Offsets of group records, ascending, by place and group."""
 
 _LEAST_ROWS = 24
 """Below this many rows of a size the domain is as fast."""
@@ -442,114 +433,3 @@ def _read_tags(tail: Bytes) -> tuple[Flags, Bytes | None]:
         places = (at[holds_id] + 2)[:, None] + np.arange(_UUID_BYTES)
         topic_id[rows[holds_id]] = tail[rows[holds_id][:, None], places]
     return good & (position == size), topic_id
-
-
-# Stretches: the commits of one group, topic and partition between two records of the group
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stretches:
-    """One entry per stretch, by key and place, then by offset."""
-
-    key_code: Ints
-    place_code: Ints
-    stretch_from: Ints
-    """Offset of the group's record before it; NO_BOUNDARY if there is none."""
-    first_row: Ints
-    last_row: Ints
-    count: Ints
-    row: Ints
-    """The rows themselves, by place and offset."""
-    stretch: Ints
-    """Which of the stretches each of these is in."""
-
-
-def stretches(
-    commits: DecodedCommits, rows: Ints, offset: Ints, place_code: Ints, places: list[Place], boundaries: Boundaries
-) -> Stretches:
-    """The stretch of each of these rows, in any order; and every stretch's first and last row by offset.
-
-    `offset` and `place_code` have an entry per row of the batch, as `commits` has.
-
-    Commits of group `orders` to t-0, the group's records being at the offsets 10 and 20 (`boundaries`):
-
-        row   offset        stretch_from   first_row   last_row   count
-        0     12            10             0           2          2
-        1     21       ->   20             1           1          1
-        2     15
-    """
-    key_code, place, at = commits.key_code[rows].astype(np.int64), place_code[rows].astype(np.int64), offset[rows]
-    step = np.diff(place)
-    if not ((step > 0) | ((step == 0) & (np.diff(at) > 0))).all():
-        order = np.lexsort((at, place))
-        rows, key_code, place, at = rows[order], key_code[order], place[order], at[order]
-    known = _known_boundaries(commits.keys, places, boundaries)
-    stretch = known.before(key_code, place, at)
-    resource = key_code * max(len(places), 1) + place
-    encoded = pa.array(resource * (len(known.offset) + 1) + stretch + 1).dictionary_encode()
-    codes, count = encoded.indices.to_numpy(), len(encoded.dictionary)
-    # Of assignments to the same place the last one stays.
-    first, last = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    numbers = np.arange(len(rows))
-    last[codes] = numbers
-    first[codes[::-1]] = numbers[::-1]
-    order = np.lexsort((at[first], resource[first]))
-    first, last = first[order], last[order]
-    before = stretch[first]
-    rank = np.zeros(count, np.int64)
-    rank[order] = np.arange(count)
-    return Stretches(
-        key_code=key_code[first],
-        place_code=place[first],
-        stretch_from=np.where(before < 0, NO_BOUNDARY, np.append(known.offset, NO_BOUNDARY)[before]),
-        first_row=rows[first],
-        last_row=rows[last],
-        count=np.bincount(codes, minlength=count)[order],
-        row=rows,
-        stretch=rank[codes],
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _KnownBoundaries:
-    """Group records, by place and group, then by offset."""
-
-    owner: Ints
-    """Place and group as one number."""
-    offset: Ints
-    groups: int
-    group_code: Ints
-    """The group of each key; `groups` where it has none."""
-
-    def before(self, key_code: Ints, place: Ints, offset: Ints) -> Ints:
-        """The last group record at or before each offset, as a position in here; -1 where there is none."""
-        if not len(self.offset):
-            return np.full(len(offset), -1, np.int64)
-        owner = place * (self.groups + 1) + self.group_code[key_code]
-        # One number orders by owner, then offset: the offset is replaced by its rank, which cannot overflow.
-        ranks = np.unique(self.offset)
-        scale = len(ranks) + 1
-        known = self.owner * scale + np.searchsorted(ranks, self.offset, side="right")
-        found = np.searchsorted(known, owner * scale + np.searchsorted(ranks, offset, side="right"), side="right") - 1
-        return np.where((found >= 0) & (self.owner[found] == owner), found, -1)
-
-
-def _known_boundaries(keys: CommitKeys, places: list[Place], boundaries: Boundaries) -> _KnownBoundaries:
-    encoded = keys.group.dictionary_encode()
-    codes = {group: code for code, group in enumerate(encoded.dictionary.to_pylist())}
-    place_codes = {place: code for code, place in enumerate(places)}
-    owners, offsets = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    found = [
-        (place_codes[cluster_id, topic, partition] * (len(codes) + 1) + codes[group], known)
-        for (cluster_id, topic, partition, group), known in boundaries.items()
-        if group in codes and (cluster_id, topic, partition) in place_codes and len(known)
-    ]
-    for owner, known in sorted(found, key=lambda each: each[0]):
-        owners.append(np.full(len(known), owner, np.int64))
-        offsets.append(np.asarray(known, np.int64))
-    return _KnownBoundaries(
-        owner=np.concatenate(owners),
-        offset=np.concatenate(offsets),
-        groups=len(codes),
-        group_code=encoded.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False).astype(np.int64),
-    )

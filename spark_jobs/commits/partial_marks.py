@@ -19,9 +19,8 @@ from rebalance_audit.domain.model import SourceRecord
 from rebalance_audit.domain.wire import DecodeError
 from spark_jobs.commits import kernel as commit_kernel
 from spark_jobs.commits.gaps import longest_gaps
-from spark_jobs.commits.kernel import Boundaries, DecodedCommits, Ints, Place
-
-__all__ = ["PARTIAL_MARK", "Boundaries", "Folded", "fold"]
+from spark_jobs.commits.kernel import DecodedCommits, Ints
+from spark_jobs.commits.stretches import Boundaries, Place, stretches
 
 PARTIAL_MARK = pa.schema(
     [
@@ -103,7 +102,7 @@ def _marks(
     place_code, where = _places(batch)
     offset = batch.column("offset").to_numpy(zero_copy_only=False)
     at_ms = batch.column("timestamp_ms").to_numpy(zero_copy_only=False)
-    found = commit_kernel.stretches(decoded, rows, offset, place_code, where, boundaries)
+    found = stretches(decoded, rows, offset, place_code, where, boundaries)
     if one_by_one:
         of = found.stretch
         found = replace(

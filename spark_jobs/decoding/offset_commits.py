@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain.gather.groups import undecoded
 from spark_jobs import record_files
-from spark_jobs.commits.partial_marks import Boundaries, fold
+from spark_jobs.commits.partial_marks import fold
+from spark_jobs.commits.stretches import Boundaries
 from spark_jobs.commits.waiting import ALL_UNFOLDED, Unfolded
 from spark_jobs.decoding.output import DecodeCounts, DecodedRows, undecoded_row
 from spark_jobs.engine import ArrowTask
