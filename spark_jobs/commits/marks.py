@@ -20,9 +20,10 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least
 from rebalance_audit.warehouse.storage import located, relation
 from spark_jobs import record_files
-from spark_jobs.commits import joining, shares
-from spark_jobs.commits import partial_marks as commits
+from spark_jobs.commits import joining, partial_marks, shares
 from spark_jobs.commits.kernel import groups_of
+from spark_jobs.commits.partial_marks import PARTIAL_MARK
+from spark_jobs.commits.stretches import Boundaries
 from spark_jobs.engine import ArrowTask, Engine, LocalEngine
 from spark_jobs.floors import floors_of
 from spark_jobs.group_rows import GROUP, rows_of_groups
@@ -67,7 +68,7 @@ def group_records_of(context: Run, concerned: Concerned) -> pa.Table:
     return known.sort_by([(column, "ascending") for column in (*_PLACE, "offset")])
 
 
-def boundaries_of_any(context: Run) -> commits.Boundaries:
+def boundaries_of_any(context: Run) -> Boundaries:
     """The same of all groups: records of a first run are many, and their offsets are few bytes of them."""
     files = context.warehouse.files("silver.group_event")
     if not files:
@@ -80,12 +81,12 @@ def boundaries_of_any(context: Run) -> commits.Boundaries:
     return _by_place(listed)
 
 
-def boundaries_of(group_records: pa.Table) -> commits.Boundaries:
+def boundaries_of(group_records: pa.Table) -> Boundaries:
     """Offsets of each group's records, in any order of rows: pyarrow promises none for the groups it returns."""
     return _by_place(group_records.group_by(list(_PLACE)).aggregate([("offset", "list")]))
 
 
-def _by_place(listed: pa.Table) -> commits.Boundaries:
+def _by_place(listed: pa.Table) -> Boundaries:
     places = zip(*(listed.column(name).to_pylist() for name in _PLACE), strict=True)
     lists = listed.column("offset_list").combine_chunks()
     ends, offsets = lists.offsets.to_pylist(), lists.values.to_numpy()
@@ -101,7 +102,7 @@ def commit_marks(
     engine: Engine,
     partial: Sequence[str],
     group_records: pa.Table | None,
-    boundaries: commits.Boundaries,
+    boundaries: Boundaries,
     concerned: Concerned,
     files: Sequence[str] | None,
 ) -> None:
@@ -145,7 +146,7 @@ def _commit_shares(
     batch: Batch,
     engine: Engine,
     partial: Sequence[str],
-    boundaries: commits.Boundaries,
+    boundaries: Boundaries,
     uncertain: pa.Table,
     floor: pa.Table,
 ) -> None:
@@ -167,7 +168,7 @@ def _commit_shares(
             context.add("silver.commit_mark", rows, batch.batch_id, batch.transaction)
 
 
-def _rebuilt(context: Run, batch: Batch, engine: Engine, again: pa.Table, boundaries: commits.Boundaries) -> pa.Table:
+def _rebuilt(context: Run, batch: Batch, engine: Engine, again: pa.Table, boundaries: Boundaries) -> pa.Table:
     """Partial marks of these groups, folded again from all of bronze."""
     rebuilt = _folded_again(context, batch, engine, again, boundaries)
     torn = joining.torn_in(rebuilt)
@@ -179,7 +180,7 @@ def _rebuilt(context: Run, batch: Batch, engine: Engine, again: pa.Table, bounda
         db.register("rebuilt", rebuilt)
         db.register("torn", torn)
         rest = db.execute("SELECT * FROM rebuilt ANTI JOIN torn USING (cluster_id, group_id)").to_arrow_table()
-    return pa.concat_tables([rest.cast(commits.PARTIAL_MARK), whole])
+    return pa.concat_tables([rest.cast(PARTIAL_MARK), whole])
 
 
 def _look_at_known(db: duckdb.DuckDBPyConnection, context: Run, concerned: pa.Table, least: Least | None) -> pa.Table:
@@ -191,7 +192,7 @@ def _look_at_known(db: duckdb.DuckDBPyConnection, context: Run, concerned: pa.Ta
 
 def _read_marks(files: Sequence[str]) -> pa.Table:
     parts = [pq.ParquetFile(path, filesystem=fs).read() for fs, path in map(located, files)]
-    return pa.concat_tables([commits.PARTIAL_MARK.empty_table(), *parts])
+    return pa.concat_tables([PARTIAL_MARK.empty_table(), *parts])
 
 
 def _least(db: duckdb.DuckDBPyConnection, files: Sequence[str], concerned: pa.Table) -> Least:
@@ -268,13 +269,13 @@ def _folded_again(
     batch: Batch,
     engine: Engine,
     groups: pa.Table,
-    known: commits.Boundaries,
+    known: Boundaries,
     *,
     one_by_one: bool = False,
 ) -> pa.Table:
     """Marks of these groups from all of bronze. A transactional commit counts if its producer's next marker says so."""
     if groups.num_rows == 0:
-        return commits.PARTIAL_MARK.empty_table()
+        return PARTIAL_MARK.empty_table()
     files = context.warehouse.files("bronze.record", batch.until["bronze.record"])
     renamed = groups.rename_columns(["cluster_id", "group_id", "topic", "partition"])
     partitions = renamed.select(["cluster_id", "topic", "partition"])
@@ -287,25 +288,26 @@ def _folded_again(
         parts = [pq.read_table(path, filesystem=fs) for fs, path in map(located, written.get("mark", []))]
     decided = _decided(files, partitions)
     parts += [
-        _of_groups(commits.fold(rows, known, one_by_one=one_by_one).marks, wanted) for rows in decided.to_batches()
+        _of_groups(partial_marks.fold(rows, known, one_by_one=one_by_one).marks, wanted)
+        for rows in decided.to_batches()
     ]
-    return pa.concat_tables([commits.PARTIAL_MARK.empty_table(), *parts])
+    return pa.concat_tables([PARTIAL_MARK.empty_table(), *parts])
 
 
-_Asked = tuple[commits.Boundaries, set[tuple[str, str]], set[tuple[str, str, int]]]
+_Asked = tuple[Boundaries, set[tuple[str, str]], set[tuple[str, str, int]]]
 """Boundaries, wanted groups, and the partitions their commits are in."""
 
 
 def _folding_again(folder: str, asked: Callable[[], _Asked], one_by_one: bool) -> ArrowTask:
     def fold(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         known, wanted, partitions = asked()
-        writer = TaskWriter(folder, {"mark": commits.PARTIAL_MARK})
+        writer = TaskWriter(folder, {"mark": PARTIAL_MARK})
         for batch in (batch for some in named for batch in record_files.commits_in(some)):
             places = zip(*(batch[name].to_pylist() for name in ("cluster_id", "topic", "partition")), strict=True)
             is_plain = pc.invert(batch["is_transactional"].fill_null(False))
             own = batch.filter(pc.and_(is_plain, pa.array([place in partitions for place in places], pa.bool_())))
             if own.num_rows:
-                folded = commits.fold(own, known, one_by_one=one_by_one)
+                folded = partial_marks.fold(own, known, one_by_one=one_by_one)
                 for marks in _of_groups(folded.marks, wanted).to_batches():
                     writer.add("mark", marks)
         yield from writer.written()

@@ -23,7 +23,6 @@ import pyarrow as pa
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import WarehouseError
 from spark_jobs import record_files
-from spark_jobs.commits import partial_marks
 from spark_jobs.commits.marks import (
     boundaries_of,
     boundaries_of_any,
@@ -31,6 +30,8 @@ from spark_jobs.commits.marks import (
     concerned_groups,
     group_records_of,
 )
+from spark_jobs.commits.partial_marks import PARTIAL_MARK, fold
+from spark_jobs.commits.stretches import Boundaries
 from spark_jobs.commits.waiting import (
     LEAST_RECORDS,
     MOST_RECORDS,
@@ -83,7 +84,7 @@ def run(context: Run) -> bool:
         is_behind = waiting is not None or marked["bronze.record"] < batch.since["bronze.record"]
         concerned = None if is_behind else concerned_groups(new_files, event_files)
         group_records = None if concerned is None else group_records_of(context, concerned)
-        boundaries: partial_marks.Boundaries | None = None
+        boundaries: Boundaries | None = None
         if not is_behind:
             boundaries = boundaries_of_any(context) if group_records is None else boundaries_of(group_records)
         if new_files:
@@ -137,11 +138,7 @@ def _mark_awaited(context: Run, batch: Batch, engine: Engine, waiting: WaitingCo
     boundaries = boundaries_of(group_records)
     out = DecodedRows(folder)
     rows = waiting.of_due()
-    marks = (
-        partial_marks.fold(record_files.joined(rows), boundaries).marks
-        if rows
-        else partial_marks.PARTIAL_MARK.empty_table()
-    )
+    marks = fold(record_files.joined(rows), boundaries).marks if rows else PARTIAL_MARK.empty_table()
     for some in marks.to_batches():
         out.add("mark", some)
     written = DecodedFiles()
