@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,11 +15,11 @@ from ingest.broker import BrokerReader, LiveCluster
 from ingest.errors import Misconfigured, Problem, Retryable
 from ingest.folders import OFFSETS_TOPIC
 from ingest.landing import Landing, new_read_id, positions_name
-from ingest.messages import LiveRun, rows_of
+from ingest.messages import LiveRun
+from ingest.pending import PendingEvidence
 from ingest.readings import LogText, SourceReading
 from ingest.sharing import DEAD_AFTER_S, Share
 from ingest.sifting import Interest
-from ingest.sources import without_secrets
 from ingest.tail import LIVE_QUIET_MS, QUIET_MS, SETTLE_MS, LogTail
 
 TAIL_EVERY_MS = 1_000
@@ -75,7 +75,7 @@ class Landed:
     runs: Sequence[LiveRun]
     lines: Sequence[LogText]
     until_ms: int | None
-    """The last record time among them."""
+    """The last record time so far."""
     is_history: bool
     """It was there before collecting began."""
 
@@ -157,7 +157,7 @@ class _Collector:
         follower: Follower | None = None,
     ) -> None:
         self.follower = follower
-        self.has_caught_up = self.is_urgent = False
+        self.has_caught_up = False
         self.until_ms: int | None = None
         self.glance: Hashable = None
         self.settings, self.landing, self.report, self.now_ms = settings, landing, report, now_ms
@@ -173,11 +173,8 @@ class _Collector:
         quiet_ms = LIVE_QUIET_MS if settings.is_live else QUIET_MS
         self.tail = LogTail(settings.logs, positions.get("logs"), quiet_ms=quiet_ms, interest=settings.interest)
         self.reader: BrokerReader | None = None
-        self.pending: dict[tuple[str, int], LiveRun] = {}
-        self.lines: list[LogText] = []
-        self.readings: list[SourceReading] = []
-        self.pending_count = self.pending_bytes = self.flush_count = 0
-        self.flushed_at_ms = self.tailed_at_ms = 0
+        self.pending = PendingEvidence()
+        self.flush_count = self.flushed_at_ms = self.tailed_at_ms = 0
         self.apart_ms = LIVE_APART_MS
         self.places: dict[str, tuple[str, int, str]] = {}
         """If the collector has a share of the cluster: each place as topic, partition, kind."""
@@ -323,18 +320,11 @@ class _Collector:
         arrived = self.reader.poll(wait_s, at_once=at_once)
         is_urgent = self.settings.is_urgent
         for live, messages in arrived:
-            place = live.topic, live.partition
-            if at_once and not self.is_urgent:
-                self.is_urgent = any(is_urgent(live.topic, key) for key in map(Message.key, messages))
+            if at_once and not self.pending.is_urgent:
+                self.pending.is_urgent = any(is_urgent(live.topic, key) for key in map(Message.key, messages))
             last_ms = messages[-1].timestamp()[1]
             self.until_ms = last_ms if self.until_ms is None else max(self.until_ms, last_ms)
-            if (run := self.pending.get(place)) is None:
-                run = self.pending[place] = LiveRun(*place)
-            self.pending_count += len(messages)
-            if live.kind == "group":
-                self.pending_bytes += run.add_messages(messages)
-            else:
-                self.pending_bytes += run.add_rows(without_secrets(rows_of(messages)))
+            self.pending.add_messages(live, messages)
         return bool(arrived)
 
     def _poll_logs(self, *, is_last: bool = False) -> None:
@@ -343,11 +333,9 @@ class _Collector:
             return
         self.tailed_at_ms = now_ms
         for reading, lines in self.tail.poll(now_ms + (SETTLE_MS if is_last else 0)):
-            self.lines += lines
-            self.is_urgent = self.is_urgent or bool(lines)
-            self.pending_count += len(lines)
-            self.pending_bytes += sum(len(line.text) for line in lines)
-            self.readings.append(reading)
+            self.pending.add_lines(lines)
+            self.pending.is_urgent |= bool(lines)
+            self.pending.add_reading(reading)
             self._note(reading)
             if self._is_flush_due(now_ms):
                 self._flush()
@@ -361,7 +349,7 @@ class _Collector:
 
     def _report(self, reading: SourceReading, problem: Problem) -> None:
         reading.problems.add(problem)
-        self.readings.append(reading)
+        self.pending.add_reading(reading)
         self._note(reading)
 
     def _note(self, reading: SourceReading) -> None:
@@ -371,10 +359,10 @@ class _Collector:
 
     def _is_flush_due(self, now_ms: int) -> bool:
         return (
-            self.pending_count >= self.settings.flush_records
-            or self.pending_bytes >= self.settings.flush_bytes
+            self.pending.item_count >= self.settings.flush_records
+            or self.pending.byte_count >= self.settings.flush_bytes
             or now_ms - self.flushed_at_ms >= self.settings.flush_ms
-            or (self.settings.is_live and self.is_urgent and now_ms - self.flushed_at_ms >= self.apart_ms)
+            or (self.settings.is_live and self.pending.is_urgent and now_ms - self.flushed_at_ms >= self.apart_ms)
             or now_ms < self.flushed_at_ms  # the clock was set back
         )
 
@@ -386,49 +374,31 @@ class _Collector:
         positions = self.record_positions | {f"{live.topic}-{live.partition}": live.position for live in partitions}
         for page in pages:
             self._note(page)
-        if not (self.pending_count or pages or self.readings):
+        if self.pending.is_empty and not pages:
             return
         self.is_flushing = True
         landing_id = f"{self.summary.read_id}-{self.flush_count:06d}"
-        runs = [run for _, run in sorted(self.pending.items())]
+        runs, lines = self.pending.runs, self.pending.lines
         cluster_id = self.summary.cluster_id
         self.summary.record_count += self.landing.write_records(landing_id, cluster_id, runs)
-        self.summary.line_count += self.landing.write_log_lines(landing_id, cluster_id, self.lines)
-        self.landing.write_sources(landing_id, cluster_id, landing_id, [*pages, *_by_source(self.readings)])
+        self.summary.line_count += self.landing.write_log_lines(landing_id, cluster_id, lines)
+        self.landing.write_sources(landing_id, cluster_id, landing_id, [*pages, *self.pending.readings()])
         stated = {"partitions": positions} if self.share is None else {}  # else they are in the shared document
         self.landing.write_positions(self.positions_name, {**stated, "logs": self.tail.positions()})
         self.record_positions = positions
-        if self.follower is not None and (runs or self.lines):
+        if self.follower is not None and (runs or lines):
             self.follower.landed(
                 Landed(
-                    cluster_id=cluster_id, runs=runs, lines=self.lines, until_ms=self.until_ms,
+                    cluster_id=cluster_id, runs=runs, lines=lines, until_ms=self.until_ms,
                     is_history=not self.has_caught_up,
                 )
             )  # fmt: skip
-        self.is_urgent = False
-        self.pending, self.lines, self.readings = {}, [], []
-        self.pending_count = self.pending_bytes = 0
+        self.pending = PendingEvidence()
         self.flush_count += 1
         self.is_flushing = False
         self.apart_ms = min(
             max(LIVE_APART_MS, LANDING_SHARE * (self.now_ms() - self.flushed_at_ms)), LIVE_APART_MOST_MS
         )
-
-
-def _by_source(readings: Iterable[SourceReading]) -> list[SourceReading]:
-    """One page per source: several pieces of a log file in one flush follow each other."""
-    joined: dict[str, SourceReading] = {}
-    for reading in readings:
-        page = joined.setdefault(reading.source, reading)
-        if page is not reading:
-            page.item_count += reading.item_count
-            page.let_go_count += reading.let_go_count
-            if page.from_position is None:
-                page.from_position = reading.from_position
-            page.to_position = reading.to_position if reading.to_position is not None else page.to_position
-            for problem in reading.problems:
-                page.problems.add(problem)
-    return list(joined.values())
 
 
 def topics_to_read(cluster: LiveCluster, settings: CollectSettings) -> tuple[dict[str, str], dict[str, Problem]]:

@@ -1,0 +1,67 @@
+"""What a collector has read and not yet landed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import Message
+
+from ingest.broker import LivePartition
+from ingest.messages import LiveRun, rows_of
+from ingest.readings import LogText, SourceReading
+from ingest.sources import without_secrets
+
+
+@dataclass(slots=True)
+class PendingEvidence:
+    lines: list[LogText] = field(default_factory=list)
+    item_count: int = 0
+    """Records and lines."""
+    byte_count: int = 0
+    is_urgent: bool = False
+    """Something here must be landed at once."""
+    _runs: dict[tuple[str, int], LiveRun] = field(default_factory=dict)
+    _readings: list[SourceReading] = field(default_factory=list)
+
+    @property
+    def runs(self) -> list[LiveRun]:
+        """By topic and partition."""
+        return [run for _, run in sorted(self._runs.items())]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.item_count or self._readings)
+
+    def add_messages(self, live: LivePartition, messages: Sequence[Message]) -> None:
+        place = live.topic, live.partition
+        if (run := self._runs.get(place)) is None:
+            run = self._runs[place] = LiveRun(*place)
+        self.item_count += len(messages)
+        if live.kind == "group":
+            self.byte_count += run.add_messages(messages)
+        else:
+            self.byte_count += run.add_rows(without_secrets(rows_of(messages)))
+
+    def add_lines(self, lines: Sequence[LogText]) -> None:
+        self.lines += lines
+        self.item_count += len(lines)
+        self.byte_count += sum(len(line.text) for line in lines)
+
+    def add_reading(self, reading: SourceReading) -> None:
+        self._readings.append(reading)
+
+    def readings(self) -> list[SourceReading]:
+        """One per source: several pieces of a log file in one flush follow each other."""
+        joined: dict[str, SourceReading] = {}
+        for reading in self._readings:
+            page = joined.setdefault(reading.source, reading)
+            if page is not reading:
+                page.item_count += reading.item_count
+                page.let_go_count += reading.let_go_count
+                if page.from_position is None:
+                    page.from_position = reading.from_position
+                page.to_position = reading.to_position if reading.to_position is not None else page.to_position
+                for problem in reading.problems:
+                    page.problems.add(problem)
+        return list(joined.values())
