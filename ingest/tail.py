@@ -105,8 +105,9 @@ class LogTail:
 
     @property
     def is_behind(self) -> bool:
-        """Something that was seen is held back, so `poll` may give more although nothing changes."""
-        return any(look.is_behind for look in self._looks.values())
+        """Something that was seen is held back, so `poll` may give more although nothing changes. Not what cannot be
+        read: whoever asks at each moment would try it at each moment."""
+        return any(look.is_behind and place not in self._unreadable for place, look in self._looks.items())
 
     def glance(self) -> Hashable:
         """Differs when a file came, went, grew or shrank; far cheaper than `poll`."""
@@ -212,8 +213,14 @@ class LogTail:
     ) -> Iterator[tuple[SourceReading, list[LogText]]]:
         is_quiet = now_ms - look.changed_at_ms >= self._quiet_ms
         with open_plain(path) as plain:
-            identity = self._identify(node, read_head(plain), is_settled=now_ms - look.first_at_ms >= SETTLE_MS)
-            if identity is None or (only is not None and identity != only):
+            head = read_head(plain)
+            identity = self._identify(node, head, is_settled=now_ms - look.first_at_ms >= SETTLE_MS)
+            if identity is None:  # time alone gives one to whole lines, and to nothing else
+                look.is_behind = b"\n" in head
+                return
+            if only is not None and identity != only:
+                if look.file_id is None:  # of another file, which nobody asked for
+                    del self._looks[node, path]
                 return
             if (node, identity.file_id) not in self._files:
                 self._files[node, identity.file_id] = _FollowedLog(
@@ -225,10 +232,9 @@ class LogTail:
             is_packed = path.suffix == ".gz"
             last = LastEvent.GIVEN if is_packed else LastEvent.GIVEN_IF_WHOLE_LINES if is_quiet else LastEvent.HELD
             yield from self._pieces(file, reader, last, now_ms, is_quiet)
-        if is_packed:
-            look.is_behind = len(reader.problems) > 0 and not is_quiet  # a file still being packed ends in the middle
-        else:
-            look.is_behind = file.position < look.signature[2] and not (is_quiet and file.is_refused)
+        # A file still being packed ends in the middle. What is left of a quiet one is a line without its end.
+        is_held_back = len(reader.problems) > 0 if is_packed else file.position < look.signature[2]
+        look.is_behind = is_held_back and not is_quiet
 
     def _sieve(self, file: _FollowedLog) -> Sieve | None:
         if self._interest is None:

@@ -297,6 +297,61 @@ def test_a_tail_in_a_hurry_gives_the_last_event_after_a_moment(tmp_path: Path) -
     assert not tail.is_behind
 
 
+@pytest.mark.parametrize("text", ["", event(1)[:40], event(1) + event(2)[:40]])
+def test_a_file_that_time_alone_adds_nothing_to_holds_nothing_back(tmp_path: Path, text: str) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(text)
+    watcher = Watcher(tmp_path, "server.log")
+    watcher.poll()
+    watcher.settle()
+    assert not watcher.tail.is_behind
+    append(log, "".join(map(event, (1, 2)))[len(text) :])
+    watcher.settle()
+    assert watcher.texts == lines(1, 2)
+    assert not watcher.tail.is_behind
+
+
+def test_a_short_file_is_held_back_until_it_has_a_name_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(event(1))
+    watcher = Watcher(tmp_path, "server.log")
+    watcher.poll()
+    assert watcher.tail.is_behind
+    watcher.settle()
+    assert watcher.texts == lines(1)
+    assert not watcher.tail.is_behind
+
+
+def test_a_file_that_may_not_be_read_is_not_tried_at_every_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("".join(map(event, range(20))))
+    log.chmod(0)
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)  # the folders above it are closed to nobody, too
+    watcher = Watcher(Path(), "server.log")
+    with as_nobody():
+        watcher.settle()
+    assert len(watcher.problems) == 1
+    assert not watcher.tail.is_behind
+    log.chmod(0o644)
+    watcher.settle()
+    assert watcher.texts == lines(*range(20))
+
+
+def test_a_file_beside_one_that_went_holds_nothing_back(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("".join(map(event, range(20))))
+    watcher = Watcher(tmp_path, "server.log")
+    watcher.tail = LogTail([("broker-1", str(tmp_path / "server.l[o]g"))])  # a pattern that the neighbour is not in
+    watcher.settle()
+    (tmp_path / "server.other").write_text("".join(map(event, range(30, 50))))
+    log.unlink()
+    watcher.settle()
+    assert watcher.texts == lines(*range(20))
+    assert not watcher.tail.is_behind
+
+
 def test_a_folder_that_may_not_be_listed_is_said_each_time_it_closes(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     append(tmp_path / "logs" / "server.log", event(1))
