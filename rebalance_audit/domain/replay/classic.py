@@ -375,13 +375,19 @@ class ClassicGroup(PlayedGroup):
 
     def shares_out(self, claims: list[Subscriber]) -> Assigned:
         """The assignment that the leader computes; NotAssigned where Kafka's own leader finds none."""
-        wanted = set().union(*(claim.topics for claim in claims))
-        topics = {t: n for t, n in self.topics.items() if t in wanted}
+        topics = self.topics_of(claims)
         try:
             return ASSIGN[self.settings.assignor](topics, claims)
         except (KeyError, IndexError):
             name = self.settings.assignor
             raise NotAssigned(f"Kafka's {name} assignor fails on what the members would say they own.") from None
+
+    def topics_of(self, claims: list[Subscriber]) -> Mapping[str, int]:
+        """The topics that somebody wants."""
+        wanted = {claim.topics for claim in claims}
+        if len(wanted) == 1 and self.topics.keys() <= set(claims[0].topics):
+            return self.topics
+        return {t: n for t, n in self.topics.items() if any(t in topics for topics in wanted)}
 
     def is_given(self, seat: Seat, process: PlayedProcess, generation: int) -> None:
         """The member learns what it has; a cooperative one that must give up does so and joins again."""

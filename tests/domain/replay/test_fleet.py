@@ -9,8 +9,8 @@ import pytest
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.candidates import candidates
-from rebalance_audit.domain.replay.fleet import RUNS, advice_of
-from rebalance_audit.domain.replay.situation import situation_of
+from rebalance_audit.domain.replay.fleet import RUNS, advice_of, fit_in_few_runs
+from rebalance_audit.domain.replay.situation import LAST_STEP_MS, base_of, situation_of
 from rebalance_audit.domain.replay.whatif import SMALL_SHARE, fit_of, ranked
 from tests.captures import GOLDEN, gathered
 
@@ -49,14 +49,16 @@ def test_the_first_of_few_runs_is_as_good_as_the_first_of_all(capture: Path) -> 
 
 
 def test_runs_that_are_kept_from_the_choice_change_no_number() -> None:
-    """The same settings weighed again, without any run made before."""
+    """The same settings weighed again, without any run made before but those that the fit needs."""
     (evidence,) = gathered(GOLDEN / "4.3.0" / "rolling_deploy").groups
     rows = [measure(r) for r in reconstruct(evidence).rebalances]
     until_ms = max(r.ended_at_ms or 0 for r in rows) + 1_000
     advised = advice_of(rows, until_ms)
     assert advised[0].settings
     for advice in advised:
-        (option,) = ranked(situation_of(rows, until_ms, run_count=RUNS), [advice.settings])
+        situation = situation_of(rows, until_ms, run_count=RUNS)
+        fit_in_few_runs(situation)
+        (option,) = ranked(situation, [advice.settings])
         for name in (
             "saved_seconds",
             "saved_lower_seconds",
@@ -66,3 +68,12 @@ def test_runs_that_are_kept_from_the_choice_change_no_number() -> None:
             "why",
         ):
             assert getattr(option, name) == getattr(advice, name)
+
+
+@pytest.mark.parametrize(("capture", "count"), [("rolling_deploy", 1), ("kip848_slow_revocation", RUNS)])
+def test_the_fit_takes_one_run_where_that_is_far_from_being_refused(capture: str, count: int) -> None:
+    (evidence,) = gathered(GOLDEN / "4.3.0" / capture).groups
+    rows = [measure(r) for r in reconstruct(evidence).rebalances]
+    situation = situation_of(rows, max(r.ended_at_ms or 0 for r in rows) + 1_000, run_count=RUNS)
+    fit_in_few_runs(situation)
+    assert len(base_of(situation, LAST_STEP_MS)) == count

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from .java_order import text_key
 
@@ -17,9 +16,8 @@ class NotAssigned(Exception):
     """Kafka's own assignor fails here, or never ends: one sentence."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscriber:
-    """One member as the leader sees it when it assigns."""
+class Subscriber(NamedTuple):
+    """One member as the leader sees it when it assigns. Replays make one for each request to join."""
 
     member_id: str
     topics: tuple[str, ...]
