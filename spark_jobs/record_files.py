@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
+from rebalance_audit.domain.records.commit_keys import COMMIT_KEY_TYPES
 from spark_jobs.task_files import Flags, batches_of, flags_of
 
 TABLE = "bronze.record"
@@ -65,6 +66,6 @@ def is_commit(batch: pa.RecordBatch) -> Flags:
     is_control = batch.column("is_control").fill_null(False).to_numpy(zero_copy_only=False)
     is_first_copy = batch.column("copy").to_numpy(zero_copy_only=False) == 0
     in_offsets_topic = flags_of(batch.column("topic"), lambda topics: pc.equal(topics, OFFSETS_TOPIC))
-    types = pa.array([b"\x00\x00", b"\x00\x01"], pa.binary())
+    types = pa.array(COMMIT_KEY_TYPES, pa.binary())
     has_its_key = flags_of(batch.column("key"), lambda keys: pc.is_in(pc.binary_slice(keys, 0, 2), types))
     return in_offsets_topic & has_its_key & is_first_copy & ~is_control

@@ -181,7 +181,7 @@ def _until_failure(
 
 
 def _is_urgent(topic: str, key: bytes | None) -> bool:
-    from rebalance_audit.live.memory import is_commit_key
+    from rebalance_audit.domain.records.commit_keys import is_commit_key
 
     return not is_commit_key(key)
 

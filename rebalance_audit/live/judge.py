@@ -17,7 +17,8 @@ import pyarrow as pa
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.model import SourceLine, SourceRecord
-from rebalance_audit.live.memory import ClusterMemory, is_commit_key
+from rebalance_audit.domain.records.commit_keys import is_commit_key
+from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.live.present import JUST_IN_MS, JustIn, Present, just_in, present
 from rebalance_audit.live.recent_commits import RecentCommits
 

@@ -7,77 +7,41 @@ is there once.
 
 from __future__ import annotations
 
-import struct
-from bisect import bisect_left, insort
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from operator import attrgetter
 from typing import Protocol
 
-from rebalance_audit.domain.decode import OFFSETS_TOPIC, Commit, decode_source
+from rebalance_audit.domain.decode import Commit, decode_source
 from rebalance_audit.domain.detect import DEFAULT_OF, LimitsOf, detect_group
 from rebalance_audit.domain.explain.present import Running, going_on
 from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_by_route, routes_of
 from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, ZoneSource, pairs_by_node
-from rebalance_audit.domain.gather.commit_marks import joined, mark_of
+from rebalance_audit.domain.gather.commit_marks import mark_of
 from rebalance_audit.domain.gather.groups import clocks_of, group_evidence
 from rebalance_audit.domain.incidents import ClusterRows, Incident
 from rebalance_audit.domain.log_lines import parse_lines
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.metadata import is_metadata_topic
 from rebalance_audit.domain.model import (
-    CommitMark,
     ConnectRecord,
-    ConnectTask,
-    Finding,
     GroupRecord,
     LogEvent,
-    Rebalance,
     SourceLine,
     SourceRecord,
     changed,
 )
 from rebalance_audit.domain.reconstruct import is_connect_group, reconstruct
+from rebalance_audit.domain.records.commit_keys import group_of_commit_key
 from rebalance_audit.domain.wire import DecodeError
+from rebalance_audit.live.group_memory import Event, GroupMemory, GroupPast
 from rebalance_audit.live.remembered import RememberedCluster
 
-MOST_EVENTS = 20_000
-"""The most events of one group: as many as in one window of the stages, some 2,500 generations."""
-KEPT_EVENTS = 5_000
-"""How many events are kept of a group that has more."""
 TORN_CONTEXT_BYTES = 131_072
 """How many bytes back in a file the parser looks for a line that a client's text tore (log_lines.parse_lines)."""
 MOST_FILES = 512
 """Log files whose last lines are kept; rotation leaves new ones for ever."""
-COMMIT_VERSIONS = (b"\x00\x00", b"\x00\x01")
-"""How the key of an offset commit begins."""
-
-Event = GroupRecord | ConnectRecord | LogEvent
-_Stretch = tuple[str, int, str, int, int]
-"""Partition of the offsets topic, partition committed, and number of the group's records before."""
-
-
-def is_commit_key(key: bytes | None) -> bool:
-    return key is not None and key[:2] in COMMIT_VERSIONS
-
-
-def group_of_commit_key(key: bytes) -> bytes:
-    """The group's name in the key of a commit, as it stands there."""
-    (length,) = struct.unpack_from(">h", key, 2) if len(key) >= 4 else (0,)
-    return key[4 : 4 + max(length, 0)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPast:
-    """What the tables hold of one group."""
-
-    events: Sequence[Event] = ()
-    marks: Sequence[CommitMark] = ()
-    is_whole: bool = True
-    """Nothing older was left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,117 +77,6 @@ class NoPast:
 
     def of_group(self, group_id: str, routes: Collection[Route]) -> GroupPast:
         return GroupPast()
-
-
-@dataclass(slots=True)
-class GroupMemory:
-    """One group's evidence, and what was made of it last."""
-
-    events: dict[str, Event] = field(default_factory=dict)
-    """By ref."""
-    marks: dict[_Stretch, CommitMark] = field(default_factory=dict)
-    stored_marks: Sequence[CommitMark] = ()
-    """Marks as the tables had them."""
-    boundaries: dict[tuple[str, int], list[int]] = field(default_factory=lambda: defaultdict(list))
-    """Offsets of its records."""
-    is_whole: bool = True
-    rebalances: Sequence[Rebalance] = ()
-    tasks: Sequence[ConnectTask] = ()
-    findings: Sequence[Finding] = ()
-    touched_at_ms: int = 0
-
-    @property
-    def has_open(self) -> bool:
-        return bool(self.rebalances) and self.rebalances[-1].outcome == "open"
-
-    @property
-    def offsets_partitions(self) -> set[tuple[str, int]]:
-        """The partitions of its records; if there are none, those that its lines name."""
-        if self.boundaries:
-            return set(self.boundaries)
-        named = {e.fields.get("offsets_partition") for e in self.events.values() if isinstance(e, LogEvent)}
-        return {(OFFSETS_TOPIC, number) for number in named if isinstance(number, int)}
-
-    def add(self, event: Event) -> bool:
-        """False for one that is there."""
-        if event.ref in self.events:
-            return False
-        self.events[event.ref] = event
-        if isinstance(event, GroupRecord):
-            insort(self.boundaries[event.topic, event.partition], event.offset)
-        return True
-
-    def add_mark(self, mark: CommitMark) -> None:
-        """Add the mark of a commit, after all records that arrived before it."""
-        _join(self.marks, mark, self._stretch(mark))
-
-    def all_marks(self) -> list[CommitMark]:
-        """All marks, with those of the tables, which may know records that come into memory later."""
-        joined = dict(self.marks)
-        for mark in self.stored_marks:
-            _join(joined, mark, self._stretch(mark))
-        return list(joined.values())
-
-    def last_commits(self) -> dict[str, int]:
-        """The time of each partition's last commit, by `topic-partition`."""
-        last: dict[str, int] = {}
-        for mark in (*self.stored_marks, *self.marks.values()):
-            name = f"{mark.topic}-{mark.partition}"
-            last[name] = max(last.get(name, mark.last_at_ms), mark.last_at_ms)
-        return last
-
-    def _stretch(self, mark: CommitMark) -> int:
-        """How many records of the group are before it."""
-        return bisect_left(self.boundaries[mark.offsets_topic, mark.offsets_partition], mark.first_offset)
-
-    def trim(self) -> None:
-        """Keep the newest, and of the others the latest record of each key, as a compacted topic would."""
-        if len(self.events) <= MOST_EVENTS or is_connect_group_of(self.events.values()):
-            return
-        ordered = sorted(self.events.values(), key=instant_of)
-        latest = {(e.record.name, e.record.key): e for e in ordered[:-KEPT_EVENTS] if isinstance(e, GroupRecord)}
-        kept = [*latest.values(), *ordered[-KEPT_EVENTS:]]
-        self.events = {event.ref: event for event in kept}
-        since_ms = instant_of(ordered[-KEPT_EVENTS])
-        self.marks = {key: mark for key, mark in self.marks.items() if mark.last_at_ms >= since_ms}
-        self.stored_marks = [mark for mark in self.stored_marks if mark.last_at_ms >= since_ms]
-        self.is_whole = False
-
-
-def _join(marks: dict[_Stretch, CommitMark], mark: CommitMark, stretch: int) -> None:
-    key = mark.offsets_topic, mark.offsets_partition, mark.topic, mark.partition, stretch
-    known = marks.get(key)
-    if known is not None:
-        first, last = sorted((known, mark), key=attrgetter("first_offset"))
-        if first.last_offset < last.first_offset:
-            mark = joined(first, last)
-        else:  # the same commits came twice: the mark with more of them knows the gaps
-            last = max(known, mark, key=attrgetter("last_offset"))
-            mark = replace(
-                max(known, mark, key=attrgetter("commit_count")),
-                first_offset=first.first_offset,
-                first_at_ms=first.first_at_ms,
-                first_position=first.first_position,
-                last_offset=last.last_offset,
-                last_at_ms=last.last_at_ms,
-                last_position=last.last_position,
-                topic_id=known.topic_id if known.topic_id is not None else mark.topic_id,
-            )
-    marks[key] = mark
-
-
-def instant_of(event: Event) -> int:
-    """The time of an event; of a line whose layout has no zone, its local time. That is good enough to order events
-    that are hours apart."""
-    if isinstance(event, LogEvent):
-        return event.local_at_ms if event.at_ms is None else event.at_ms
-    return event.at_ms
-
-
-def is_connect_group_of(events: Iterable[Event]) -> bool:
-    return any(
-        isinstance(e, ConnectRecord) or (isinstance(e, LogEvent) and e.kind.startswith("worker_")) for e in events
-    )
 
 
 class ClusterMemory:

@@ -11,7 +11,8 @@ from rebalance_audit.domain.gather.belonging import Route
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.incidents.around import MARGIN_MS
 from rebalance_audit.domain.model import CommitMark
-from rebalance_audit.live.memory import MOST_EVENTS, ClusterPast, GroupPast
+from rebalance_audit.live.group_memory import MOST_EVENTS, GroupPast
+from rebalance_audit.live.memory import ClusterPast
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import belonging
 from spark_jobs.group_evidence import node_clocks, node_pairs, seen_until_ms

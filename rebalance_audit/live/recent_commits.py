@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.live.memory import COMMIT_VERSIONS
+from rebalance_audit.domain.records.commit_keys import COMMIT_KEY_TYPES
 
 RECENT_S = 20.0
 """Consumers commit every 5 s."""
@@ -59,7 +59,7 @@ class RecentCommits:
         name = group_id.encode("utf-8", "surrogatepass")
         if len(name) >= 1 << 15:
             return
-        begins = [version + struct.pack(">h", len(name)) + name for version in COMMIT_VERSIONS]
+        begins = [version + struct.pack(">h", len(name)) + name for version in COMMIT_KEY_TYPES]
         found = list(self._found(begins, places))
         others = () if found or are_known else self._pieces.keys() - {*places}
         yield from (*found, *self._found(begins, others))

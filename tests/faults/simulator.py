@@ -48,8 +48,10 @@ from rebalance_audit.domain.incidents import ClusterRows, Incident, incidents_of
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import SourceLine, SourceRecord
 from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.records.commit_keys import is_commit_key
+from rebalance_audit.live.group_memory import GroupPast
 from rebalance_audit.live.judge import Judge
-from rebalance_audit.live.memory import ClusterMemory, ClusterPast, GroupPast, is_commit_key
+from rebalance_audit.live.memory import ClusterMemory, ClusterPast
 from tests.captures import GOLDEN
 from tests.live.arrivals import arrivals
 

@@ -14,9 +14,10 @@ from ingest.readings import LogText, RecordRun
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.model import SourceLine, SourceRecord
+from rebalance_audit.domain.records.commit_keys import is_commit_key
 from rebalance_audit.live import judge
 from rebalance_audit.live.judge import FORGET_S, OPEN_EVERY_S, Judge
-from rebalance_audit.live.memory import ClusterMemory, NoPast, is_commit_key
+from rebalance_audit.live.memory import ClusterMemory, NoPast
 from rebalance_audit.live.recent_commits import RECENT_S
 from tests.captures import GOLDEN
 from tests.live.arrivals import arrivals

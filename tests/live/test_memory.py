@@ -11,8 +11,10 @@ from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import CommitMark, Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.records.commit_keys import group_of_commit_key, is_commit_key
 from rebalance_audit.domain.tables import SEVERITIES
-from rebalance_audit.live.memory import ClusterMemory, GroupPast, NoPast, group_of_commit_key, is_commit_key
+from rebalance_audit.live.group_memory import GroupPast
+from rebalance_audit.live.memory import ClusterMemory, NoPast
 from tests.captures import CAPTURES, GOLDEN, gathered, name_of
 from tests.live.arrivals import arrivals
 

@@ -176,8 +176,7 @@ def _counted(items: Iterator[T], progress: Progress, what: str) -> Iterator[T]:
 def _only_commits_of(group_id: str, seen: set[str]) -> Callable[[str, bytes | None], bool]:
     """Keeps every group's own records (they show clocks and belonging) and the commits of this group alone."""
     from rebalance_audit.domain.records import record_group_id
-
-    commit_types = (b"\x00\x00", b"\x00\x01")
+    from rebalance_audit.domain.records.commit_keys import is_commit_key
 
     def wants(topic: str, key: bytes | None) -> bool:
         if topic != OFFSETS_TOPIC or key is None:
@@ -185,7 +184,7 @@ def _only_commits_of(group_id: str, seen: set[str]) -> Callable[[str, bytes | No
         group = record_group_id(key)
         if group is not None:
             seen.add(group)
-        return key[:2] not in commit_types or group is None or group == group_id  # None: a marker, or undecodable
+        return not is_commit_key(key) or group is None or group == group_id  # None: a marker, or undecodable
 
     return wants
 
