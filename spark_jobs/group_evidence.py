@@ -28,6 +28,7 @@ from rebalance_audit.domain.gather.clocks import (
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.model import GroupRecord, LogEvent, node_of_log
 from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.row_groups import footer
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import kept_votes
@@ -84,10 +85,20 @@ class _Voting:
     """Of each number that a voter names."""
     noted: int | None = None
     """The version of silver.group_event that the note is of."""
+    unnoted_rows: int = 0
+    """Events that came since."""
     pairs: list[NodePairs] = field(init=False)
 
     def __post_init__(self) -> None:
         self.pairs = _pairs(self)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the note is too far behind."""
+        now = self.versions[0]
+        return now is not None and (
+            self.noted is None or now - self.noted > kept_votes.BEHIND or self.unnoted_rows > kept_votes.BEHIND_ROWS
+        )
 
     def waits_for(self, stretch: Stretch, at_ms: int, ref: str) -> bool:
         """Whether this line votes, because there are not enough lines before it."""
@@ -113,10 +124,9 @@ def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: 
     if known is None:
         known = _voting(warehouse, asked)
     _VOTING[warehouse] = known
-    is_late = asked[0] is not None and (known.noted is None or asked[0] - known.noted > kept_votes.BEHIND)
-    if warehouse.is_writing and is_late:
+    if warehouse.is_writing and known.is_late:
         kept_votes.keep(warehouse, Votes(known.versions, known.nodes, known.zones, known.voters, known.answers))
-        known.noted = asked[0]
+        known.noted, known.unnoted_rows = asked[0], 0
     return known.pairs
 
 
@@ -133,6 +143,7 @@ _ANSWERS = (
     "AND kind IN ('GroupMetadata', 'ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')"
 )
 _PLACE = f"cluster_id, node, kind, at_ms // {STRETCH_MS}"
+_FIRST = f"row_number() OVER (PARTITION BY {_PLACE} ORDER BY at_ms, ref) <= {PAIRS_PER_STRETCH}"
 _SAME_NUMBER = f"record.cluster_id = voter.cluster_id AND record.group_id = voter.group_id AND {_VALUE} = voter.number"
 
 
@@ -155,17 +166,20 @@ def _with_news(warehouse: Warehouse, known: _Voting, asked: Versions) -> _Voting
         if not events:
             known.versions = asked
             return known
+        row_count = known.unnoted_rows + sum(footer(file).num_rows for file in events)
         new = relation(events)
         nodes = db.execute(f"SELECT DISTINCT cluster_id, node FROM {new} WHERE source_kind = 'log'").fetchall()
         if not known.nodes.issuperset(nodes):
             return None
-        votes = db.execute(f"SELECT {_PLACE}, at_ms, ref, group_id, {_NUMBER} FROM {new} WHERE {_VOTES}").fetchall()
+        votes = db.execute(
+            f"SELECT {_PLACE}, at_ms, ref, group_id, {_NUMBER} FROM {new} WHERE {_VOTES} QUALIFY {_FIRST}"
+        ).fetchall()
         votes = [vote for vote in votes if known.waits_for(vote[:4], *vote[4:6])]
         named = {(vote[0], *vote[6:]) for vote in votes} - set(known.answers)
         answers = db.execute(f"SELECT cluster_id, group_id, {_VALUE}, ref FROM {new} WHERE {_ANSWERS}").fetchall()
         answers = [answer for answer in answers if answer[:3] in known.answers and answer[:3] not in named]
         if not votes and not answers:
-            known.versions = asked
+            known.versions, known.unnoted_rows = asked, row_count
             return known
         db.register("chosen", _refs_table([(vote[0], vote[5]) for vote in votes] + [(a[0], a[3]) for a in answers]))
         rows = {
@@ -186,7 +200,7 @@ def _with_news(warehouse: Warehouse, known: _Voting, asked: Versions) -> _Voting
             found[tuple(number)] += instants_of(record)
     found |= _answers_to(warehouse, named, asked[0])
     still_named = {voter.number for of_place in voters.values() for voter in of_place}
-    return _Voting(asked, known.nodes, known.zones, voters, {n: found[n] for n in still_named}, known.noted)
+    return _Voting(asked, known.nodes, known.zones, voters, {n: found[n] for n in still_named}, known.noted, row_count)
 
 
 def _refs_table(refs: Sequence[tuple[str, str]]) -> pa.Table:
@@ -226,8 +240,7 @@ def _voting(warehouse: Warehouse, versions: Versions) -> _Voting:
         db.execute(
             f"""
             CREATE TEMP TABLE voter AS SELECT cluster_id, node, kind, at_ms, group_id, ref, {_NUMBER} number
-            FROM {events} WHERE {_VOTES}
-            QUALIFY row_number() OVER (PARTITION BY {_PLACE} ORDER BY at_ms, ref) <= {PAIRS_PER_STRETCH}
+            FROM {events} WHERE {_VOTES} QUALIFY {_FIRST}
             """
         )
         voters: dict[Stretch, list[Voter]] = defaultdict(list)

@@ -19,6 +19,8 @@ _TABLES = ("silver.group_event", "bronze.source")
 BEHIND = 16
 """How many versions the note may be behind the table of events. It has some 300 bytes for each vote; so it is not
 written at every run, and one that begins reads what came since."""
+BEHIND_ROWS = 5_000
+"""How many events it may be behind: one version may have a whole history. To read so many takes some 20 ms."""
 
 Versions = tuple[int | None, int | None]
 """Of silver.group_event and bronze.source."""

@@ -221,3 +221,20 @@ def test_all_stages_at_every_step_change_single_rows_and_say_the_same(
             assert said[0] == said[1]
     assert {"silver.measured_rebalance:joined", "gold.rebalance:joined"} <= set(joins)
     assert gold(warehouse) | {table: rows_of(warehouse, table) for table in SILVER} == expected
+
+
+def test_the_note_of_votes_keeps_up_with_a_version_of_many_events(
+    long_lives: list[Landed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+
+    def noted_after(flush: int) -> int:
+        deliver(warehouse, f"flush-{flush}", long_lives[flush])
+        step(warehouse)
+        return int(warehouse.recall(kept_votes.NOTE)["versions"][0])
+
+    first = noted_after(0)
+    assert noted_after(1) == first, "few events came"
+    monkeypatch.setattr(kept_votes, "BEHIND_ROWS", 100)
+    assert noted_after(2) == warehouse.version("silver.group_event"), "those of two flushes are more"
+    assert noted_after(3) < (warehouse.version("silver.group_event") or 0), "and it begins anew"
