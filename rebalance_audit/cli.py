@@ -151,7 +151,12 @@ def run(argv: Sequence[str]) -> int:
             )
         for fault in getattr(error, "faults", (sentence,)):
             complain(fault, f"rebalance-audit: {visible(fault)}")
-        return EXIT_USAGE if isinstance(error, options.UsageError) else EXIT_ERROR
+        return EXIT_USAGE if _is_of_command_line(error) else EXIT_ERROR
+
+
+def _is_of_command_line(error: Exception) -> bool:
+    targets = sys.modules.get("rebalance_audit.alerts.target")
+    return isinstance(error, (options.UsageError, *([] if targets is None else [targets.NoTargetError])))
 
 
 def _damage_of(argv: Sequence[str]) -> str | None:

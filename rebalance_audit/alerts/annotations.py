@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from rebalance_audit.alerts.state import locked, state_of
-from rebalance_audit.alerts.target import AlertError
+from rebalance_audit.alerts.target import AlertError, NoTargetError
 
 NOTE = "annotations"
 TAG = "rebalance-audit"
@@ -83,7 +83,7 @@ class _Grafana:
     def __init__(self, url: str, token: str, timeout_s: float) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-            raise AlertError("--to must be Grafana's own address, http(s)://HOST:PORT, without user and query.")
+            raise NoTargetError("--to must be Grafana's own address, http(s)://HOST:PORT, without user and query.")
         if not token:
             raise AlertError("Grafana wants a service account token; give --token-file FILE or set GRAFANA_TOKEN.")
         self.address, self._token, self._timeout_s = url.rstrip("/"), token, timeout_s

@@ -34,6 +34,10 @@ class AlertError(Exception):
     """Alerts cannot be sent as asked: one sentence with the fault, the place and the remedy."""
 
 
+class NoTargetError(AlertError):
+    """The address that was given takes nothing, whoever answers there."""
+
+
 def masked(target: str) -> str:
     """A target as a log may show it: tokens stand in hosts, paths, users and queries, so nearly nothing stays."""
     scheme, separator, _ = target.partition("://")
@@ -121,7 +125,7 @@ class _Apprise(Sender):
             notifier = apprise.Apprise.instantiate(target, suppress_exceptions=True)
         if notifier is None:
             why = _without_secrets(log.getvalue().strip().splitlines()[-1], target) if log.getvalue().strip() else ""
-            raise AlertError(
+            raise NoTargetError(
                 f"{self.name} is no alert target: use http(s)://… for Alertmanager's JSON, or a URL that apprise knows"
                 + (f" ({why})." if why else ".")
             )
@@ -152,12 +156,12 @@ def sender_for(target: str, runbook: str) -> Sender:
     """A webhook's address as Slack, Discord or Teams give it out is known to apprise; any other http(s) one is taken
     for Alertmanager's."""
     if "://" not in target:
-        raise AlertError(
+        raise NoTargetError(
             "An alert target is no URL: use http(s)://… for Alertmanager's JSON, or a URL that apprise knows."
         )
     if target.lower().startswith(("http://", "https://")):
         if not urlsplit(target).hostname:
-            raise AlertError(f"{masked(target)} names no host to send alerts to.")
+            raise NoTargetError(f"{masked(target)} names no host to send alerts to.")
         with _apprise_log():
             is_known = apprise.Apprise.instantiate(target, suppress_exceptions=True) is not None
         if not is_known:
@@ -166,7 +170,7 @@ def sender_for(target: str, runbook: str) -> Sender:
 
 
 def refuse_no_target(targets: Sequence[str]) -> None:
-    """Raises AlertError if nothing could be sent to one of these."""
+    """Raises NoTargetError if nothing could be sent to one of these."""
     for target in targets:
         sender_for(target, "")
 

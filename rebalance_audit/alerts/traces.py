@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from rebalance_audit.alerts.state import locked, state_of
-from rebalance_audit.alerts.target import AlertError
+from rebalance_audit.alerts.target import AlertError, NoTargetError
 from rebalance_audit.domain.traces import TraceSpan, spans_of
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _readable(span: TraceSpan) -> ReadableSpan:
 def _address(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise AlertError(f"{_without_secrets(url)} is no address of an OTLP receiver; give http(s)://HOST:4318.")
+        raise NoTargetError(f"{_without_secrets(url)} is no address of an OTLP receiver; give http(s)://HOST:4318.")
     return url if parts.path.rstrip("/") else url.rstrip("/") + _PATH
 
 

@@ -79,10 +79,7 @@ def noted(
 
 def moment(text: str, now_ms: int, name: str = "--at") -> int:
     """The instant of this text. Raises UsageError for a time before Kafka or more than a day ahead."""
-    try:
-        at_ms = options.instant_ms(text, now_ms)
-    except (OverflowError, OSError, ValueError):
-        raise UsageError(f"{name} {text}: no calendar has this time; write it as 2026-11-21T14:00.") from None
+    at_ms = options.instant_ms(name, text, now_ms)
     if at_ms < EARLIEST_MS:
         raise UsageError(f"{name} {text} lies before there was a Kafka; write it as 2026-11-21T14:00, or epoch ms.")
     if at_ms > now_ms + DAY_MS:

@@ -168,13 +168,26 @@ def size_bytes(text: str) -> int:
     return int(match[1]) * _UNIT_BYTES[match[2].lower()]
 
 
-def instant_ms(text: str, now_ms: int) -> int:
-    """An ISO instant (UTC where it has no offset), epoch milliseconds, or a duration before now (`-2h`)."""
+def instant_ms(name: str, text: str, now_ms: int) -> int:
+    """An ISO instant (UTC where it has no offset), epoch milliseconds, or a duration before now (`-2h`).
+
+    `name`: of the option. Raises UsageError, also for an instant that no calendar has.
+    """
     text = text.strip()
-    if text.isdigit() and len(text) >= 11:
-        return int(text)
-    if text.startswith("-"):
-        return now_ms - duration_ms(text[1:])
+    try:
+        if text.isdigit() and len(text) >= 11:
+            at_ms = int(text)
+        elif text.startswith("-"):
+            at_ms = now_ms - duration_ms(text[1:])
+        else:
+            at_ms = _iso_ms(text)
+        datetime.fromtimestamp(at_ms / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        raise UsageError(f"{name} {text}: no calendar has this time; write it as 2026-11-21T14:00.") from None
+    return at_ms
+
+
+def _iso_ms(text: str) -> int:
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:
@@ -191,17 +204,9 @@ def refuse_no_text(name: str, value: str) -> None:
 
 
 def period_ms(from_: str | None, to: str | None, now_ms: int) -> tuple[int | None, int | None]:
-    """What --from and --to mean. Raises UsageError for times of no calendar, and for an end before the begin."""
-    ends: list[int | None] = []
-    for name, text in (("--from", from_), ("--to", to)):
-        try:
-            at_ms = None if text is None else instant_ms(text, now_ms)
-            if at_ms is not None:
-                datetime.fromtimestamp(at_ms / 1000, UTC)
-        except (OverflowError, OSError, ValueError):
-            raise UsageError(f"{name} {text}: no calendar has this time; write it as 2026-11-21T14:00.") from None
-        ends.append(at_ms)
-    from_ms, to_ms = ends
+    """The period between --from and --to; None: open at that end. Raises UsageError if it ends before it begins."""
+    from_ms = None if from_ is None else instant_ms("--from", from_, now_ms)
+    to_ms = None if to is None else instant_ms("--to", to, now_ms)
     if from_ms is not None and to_ms is not None and from_ms >= to_ms:
         raise UsageError(f"--from {from_} is not before --to {to}; nothing lies between them.")
     return from_ms, to_ms

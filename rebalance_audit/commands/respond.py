@@ -128,10 +128,7 @@ def _end(text: str | None, now_ms: int) -> int | None:
         return now_ms
     if said and said[-1].isalpha() and said[0].isdigit() and not said.endswith(("Z", "z")):
         return now_ms + options.duration_ms(said)
-    try:
-        return options.instant_ms(said, now_ms)
-    except (OverflowError, OSError, ValueError):
-        raise UsageError(f"--until {text}: no calendar has this time; write it as 2h or 2026-11-21T14:00.") from None
+    return options.instant_ms("--until", said, now_ms)
 
 
 def _silence_there(mine: Response, targets: list[str]) -> None:

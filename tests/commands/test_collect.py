@@ -73,7 +73,7 @@ def test_watch_refuses_a_target_that_takes_nothing_before_it_follows(
 ) -> None:
     logs = EAGER / "logs" / "broker-1"
     result = call("watch", "-w", tmp_path / "w", "--logs", logs, "--cluster-id", "ours", "--to", target)
-    assert_one_sentence(result)
+    assert_one_sentence(result, status=2)
     assert why in result.err
     assert list(tmp_path.iterdir()) == []
 

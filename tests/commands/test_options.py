@@ -30,7 +30,7 @@ def test_durations_are_read(text: str, ms: int) -> None:
     ],
 )
 def test_instants_are_read_as_utc(text: str, ms: int) -> None:
-    assert options.instant_ms(text, now_ms=1_795_269_600_000) == ms
+    assert options.instant_ms("--at", text, now_ms=1_795_269_600_000) == ms
 
 
 def test_log_folders_are_a_nodes_own_or_one_per_node(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_it_is_kept_while_a_run_holds_the_lease(filled: Warehouse) -> None:
         (["silence", "orders*", "--until", "yesterday", "--reason", "x"], "is no time"),
         (["silence", "orders*", "--until", "2026-13-45T99:00", "--reason", "x"], "is no time"),
         (["silence", "orders*", "--until", "2001-01-01", "--reason", "x"], "which is past"),
-        (["silence", "orders*", "--until", "99999999999999999999", "--reason", "x"], "within a year"),
+        (["silence", "orders*", "--until", "99999999999999999999", "--reason", "x"], "no calendar has this time"),
         (["silence", "orders*", "--until", "999999w", "--reason", "x"], "within a year"),
         (["silence", "*", "--until", "1h", "--reason", "x", "--to", "slack://a/b/c"], "is no Alertmanager"),
     ],
