@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -26,7 +28,7 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m infra.lab"
             for name, scenario in SCENARIOS.items():
                 if options.kafka is not None and not scenario.runs_on(options.kafka):
                     continue
-                print(f"{name}\n    {' '.join(scenario.description.split())}")
+                print(f"{name}\n{_indented(scenario.description)}")
         elif options.verb == "capture":
             output = options.output or Path("captures") / options.kafka / options.scenario
             command = shlex.join(["python", "-m", "infra.lab", *arguments])
@@ -45,6 +47,14 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m infra.lab"
         for number, handler in before.items():
             signal.signal(number, handler)
     return 0
+
+
+def _indented(text: str) -> str:
+    """Broken at spaces for a terminal; one line for a file or a pipe."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    return textwrap.fill(
+        " ".join(text.split()), columns, initial_indent="    ", subsequent_indent="    ", break_long_words=False
+    )
 
 
 class _LabParser(argparse.ArgumentParser):

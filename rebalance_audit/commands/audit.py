@@ -12,7 +12,7 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.examples import epilog
-from rebalance_audit.commands.output import note, visible
+from rebalance_audit.commands.output import folded, note, visible
 
 if TYPE_CHECKING:
     from rebalance_audit.warehouse.evidence_log.verifying import Verdict
@@ -55,8 +55,8 @@ def verify(
         sys.stdout.write(json.dumps(stated, indent=1) + "\n")
     else:
         for fault in verdict.faults:
-            print(visible(fault.sentence))
-        print(visible(_in_one_line(verdict)))
+            print(folded(visible(fault.sentence)))
+        print(folded(visible(_in_one_line(verdict))))
         for sentence in _open_doors(verdict):
             note(sentence)
     if verdict.faults:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any, TextIO
 
 from rebalance_audit.commands.options import Output
+from rebalance_audit.domain.explain.layout import hanging
 
 ENVIRONMENT_LOG_FORMAT = "REBALANCE_AUDIT_LOG_FORMAT"
 _INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
@@ -134,11 +135,22 @@ def styled(text: str) -> str:
     return f"\x1b[1m{first}\x1b[0m{gap}{coloured}"
 
 
-def output_width() -> int:
-    """Columns of the terminal on stdout; of a file, DEFAULT_WIDTH."""
-    if not has_width(sys.stdout):
+def output_width(stream: TextIO | None = None) -> int:
+    """Columns of the terminal; of a file or a pipe, DEFAULT_WIDTH."""
+    out = stream or sys.stdout
+    if not has_width(out):
         return DEFAULT_WIDTH
+    if out is not sys.stdout and "COLUMNS" not in os.environ:  # stdout itself may go elsewhere
+        return os.get_terminal_size(out.fileno()).columns or DEFAULT_WIDTH
     return shutil.get_terminal_size((DEFAULT_WIDTH, 40)).columns
+
+
+def folded(line: str, stream: TextIO | None = None) -> str:
+    """The line broken at spaces, as a terminal needs it; whole for a file or a pipe."""
+    out = stream or sys.stdout
+    if not has_width(out):
+        return line
+    return "\n".join(hanging(line, output_width(out), len(line) - len(line.lstrip())))
 
 
 class LogFormat(StrEnum):
@@ -166,4 +178,6 @@ def _line(text: str, level: str, line: str) -> None:
     if log_format() is LogFormat.JSON:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = json_text({"at": at, "level": level, "program": "rebalance-audit", "pid": os.getpid(), "message": text})
+    else:
+        line = folded(line, sys.stderr)
     print(line, file=sys.stderr, flush=True)

@@ -13,7 +13,7 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import Output
-from rebalance_audit.commands.output import json_text, note, output_width, styled, visible, write_rows
+from rebalance_audit.commands.output import folded, json_text, note, output_width, styled, visible, write_rows
 from rebalance_audit.commands.rows import known_table, published, refuse_unknown_cluster, selection
 from rebalance_audit.commands.stored import refuse_unknown
 from rebalance_audit.domain.kinds import FindingStatus, Severity
@@ -135,7 +135,7 @@ def alert(
         list[str],
         typer.Option("--to", metavar="URL", help="https://… (Alertmanager) or any target of apprise. Repeatable."),
     ],
-    least: Annotated[Severity, typer.Option("--min-severity", help="Not below this.")] = Severity.WARNING,
+    least: Annotated[Severity, typer.Option("--min-severity", help="Send nothing less severe.")] = Severity.WARNING,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")] = False,
     state: Annotated[
         Path | None, typer.Option("--state", metavar="FILE", help="What was sent to whom; in the warehouse by default.")
@@ -201,7 +201,7 @@ def alert_state(opened: Any) -> Path | StoredState:
 
 
 def _print_message(text: str) -> None:
-    print("\n".join(visible(line) for line in text.splitlines()) + "\n")
+    print("\n".join(folded(visible(line)) for line in text.splitlines()) + "\n")
 
 
 class ReportFormat(StrEnum):
@@ -218,7 +218,7 @@ def report(
     output: Annotated[
         ReportFormat, typer.Option("-o", "--output", help="html is one file that needs nothing else.")
     ] = ReportFormat.TABLE,
-    bounds: Annotated[bool, typer.Option("--bounds", help="Hard bounds, too, beside the likely ranges.")] = False,
+    bounds: Annotated[bool, typer.Option("--bounds", help="Show hard bounds beside the likely ranges.")] = False,
     config: options.Config = None,
 ) -> None:
     """What a period cost: incidents, worst groups, causes, the unseen."""

@@ -9,7 +9,8 @@ import pytest
 
 from tests.app import gold_rows
 
-COMMANDS = (["report"], ["check"], ["whatif"], ["explain"], ["doctor"])
+DRY = ["alert", "--to", "json://localhost", "--dry-run"]
+COMMANDS = (["report"], ["check"], ["whatif"], ["explain"], ["doctor"], DRY)
 
 
 @pytest.fixture(scope="module")
