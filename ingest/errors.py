@@ -52,7 +52,7 @@ class Problem:
 
 
 class Problems:
-    """Problems met in one source: the first ones in full, then their number, so that a ruined file stays one page."""
+    """Problems of one source: the first ones in full, then their number, so that a ruined file stays one page."""
 
     def __init__(self, limit: int = 20) -> None:
         self._limit = limit

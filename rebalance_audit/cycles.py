@@ -24,7 +24,7 @@ def seldom_cycle_search() -> Iterator[None]:
 
 @contextmanager
 def without_cycle_search() -> Iterator[None]:
-    """The search costs a third of an import of millions of rows, and finds nothing."""
+    """No search at all: it costs a third of an import of millions of rows, and finds nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

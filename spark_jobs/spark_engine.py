@@ -63,6 +63,6 @@ def collected(frame: DataFrame) -> pa.Table:
         if (lacking := _WITHOUT_OUR_PYTHON.search(_said_by(error))) is None:
             raise
         raise WorkerError(
-            f"The Spark workers have not the Python that the stages need ({lacking[0].strip()}); give them the archive "
+            f"The Spark workers lack the Python that the stages need ({lacking[0].strip()}); give them the archive "
             "(make archive, docs/cluster.md), or name the right one in PYSPARK_PYTHON."
         ) from error

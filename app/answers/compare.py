@@ -56,7 +56,7 @@ class Side:
         return sums, counts
 
     def values(self, measure: str) -> tuple[Values, Values]:
-        """(the values met, ascending; how often each was met, by slice)."""
+        """(the values that occur, ascending; how often each does, by slice)."""
         mine = self.of(measure)
         met, place = np.unique(mine["value"].to_numpy(dtype=float), return_inverse=True)
         counts = np.zeros((SLICES, len(met)))
@@ -161,7 +161,7 @@ def _drawn_quantiles(met: Values, counts: Values, share: float, seed: int) -> Va
 
 
 def _first_above(up_to: Values, times: Values, wanted: Values) -> npt.NDArray[np.int64]:
-    """Per draw the first value met up to which it has more than `wanted`; its last value has."""
+    """Per draw the first value up to which it has more than `wanted`; its last value has."""
     first, last = np.zeros(len(times), dtype=np.int64), np.full(len(times), len(up_to) - 1)
     while (first < last).any():
         middle = (first + last) // 2

@@ -29,7 +29,7 @@ def time_line(picture: charts.TimeLine, alt: str, key: str) -> charts.Target | N
     if picture.left_out:
         note(
             "{n} not drawn: the others are the ones with the most to show.",
-            n=words.count(picture.left_out, "more lane is", "more lanes are"),
+            n=words.count(picture.left_out, "more line is", "more lines are"),
         )
     if result.range == "all":
         show_all()

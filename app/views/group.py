@@ -123,7 +123,7 @@ def time_line(span: Span) -> None:
     if len(elections) or len(moves):
         st.html(bars.REPLICAS_LEGEND)
     page.note(
-        "A lane is filled where its member worked, as high as what it held, and empty where it did not. "
+        "A member's line is filled where it worked, as high as what it held, and empty where it did not. "
         "Drag to look closer, double-click for all, click a mark to open its rebalance."
     )
     page.open_target(clicked, cluster_id, marks)

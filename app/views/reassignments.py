@@ -132,7 +132,7 @@ def longest_of(c: ClusterMovesRow) -> str:
 
 
 def going_on(moving: int, stalled: int) -> str:
-    """How many move and how many do not come on, without a nought."""
+    """How many move and how many are stalled; a number that is 0 is left out."""
     moves = words.count(moving, "reassignment is moving", "reassignments are moving")
     still = words.count(stalled, "reassignment is stalled", "reassignments are stalled")
     if moving and stalled:

@@ -17,7 +17,7 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outward:
-    """Whom to send to, secrets in it; None: nobody."""
+    """The receivers, with their secrets. None: there is no such receiver."""
 
     traces_url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -25,7 +25,7 @@ class Outward:
     grafana_token: str = field(default="", repr=False)
 
     def send(self, opened: Any) -> list[str]:
-        """What is new, to each. One sentence for each that did not take it: it gets that the next time."""
+        """Send each receiver what is new. One sentence for each that did not take it; it gets that the next time."""
         from rebalance_audit.alerts.annotations import annotate
         from rebalance_audit.alerts.target import AlertError
         from rebalance_audit.alerts.traces import send_traces
@@ -46,7 +46,7 @@ class Outward:
 
 
 def from_ms(opened: Any, back_ms: int) -> int:
-    """Counted back from the end of what was seen, so that an old warehouse is not silent."""
+    """The instant so long before the end of the evidence: counted from now, an old warehouse would send nothing."""
     end = opened.query("SELECT max(to_at_ms) AS t FROM gold.coverage").column(0).to_pylist()[0]
     return int(end if end is not None else time.time_ns() // 1_000_000) - back_ms
 

@@ -24,7 +24,7 @@ class Routes:
     """The teams that name a target, by `key_of` it. A target that is not here gets everything."""
 
     def of(self, key: str, incidents: Sequence[Incident], keys: Collection[str]) -> list[Incident]:
-        """Those for the target with this key; `keys` of all targets that are sent to."""
+        """The incidents for the target with this key. `keys`: those of all targets that are sent to."""
         if key not in self.teams:
             return list(incidents)
         has_rest = any(each not in self.teams for each in keys)

@@ -152,7 +152,7 @@ def collect(
 
 
 def collects(settings: CollectSettings) -> bool:
-    """Brokers or logs were named, not the metadata log alone."""
+    """Whether brokers or logs were named, not the metadata log alone."""
     return bool(settings.client_config.get("bootstrap.servers") or settings.logs)
 
 

@@ -58,6 +58,6 @@ def erase(
         opened.state_act("erase", erasure_id=row["erasure_id"], row_count=row["row_count"])
     note(
         f"{row['row_count']:,} rows of {len(gone)} tables are gone; gold.erasure has {row['erasure_id']} "
-        "(that, when and by whom, not what).",
+        "(when and by whom it was erased, not what).",
         quiet=quiet,
     )

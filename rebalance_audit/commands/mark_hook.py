@@ -71,9 +71,7 @@ def _marked(environ: WSGIEnvironment, location: str, token: str) -> dict[str, An
         raise _NotMarked(HTTPStatus.METHOD_NOT_ALLOWED, f"{PATH} takes POST alone.")
     given = environ.get("HTTP_AUTHORIZATION", "")
     if not hmac.compare_digest(given.encode("latin-1"), f"Bearer {token}".encode()):
-        raise _NotMarked(
-            HTTPStatus.UNAUTHORIZED, "The token is missing or another one; send Authorization: Bearer TOKEN."
-        )
+        raise _NotMarked(HTTPStatus.UNAUTHORIZED, "The token is missing or wrong; send Authorization: Bearer TOKEN.")
     asked = _body(environ)
     now_ms = time.time_ns() // 1_000_000
     at = asked.get("at")

@@ -278,7 +278,7 @@ def named_folder(text: str) -> tuple[str, Path]:
 
 
 def _may_be_listed(folder: Path) -> None:
-    """Raises PermissionError. Searching for files in it would find none."""
+    """Raises PermissionError where it may not be: a search for files would find none, and no fault."""
     os.scandir(folder).close()
 
 

@@ -75,7 +75,7 @@ def silence(
     cluster_id: options.ClusterId = None,
     to: Annotated[
         list[str] | None,
-        typer.Option("--to", metavar="URL", help="An Alertmanager that sends on what it has: silenced there too."),
+        typer.Option("--to", metavar="URL", help="Set the silence at this Alertmanager too."),
     ] = None,
     quiet: options.Quiet = False,
 ) -> None:

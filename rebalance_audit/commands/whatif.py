@@ -45,10 +45,10 @@ def whatif(
     to: options.To = None,
     output: Annotated[Output, typer.Option("-o", "--output", help="table or json.")] = Output.TABLE,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="S", min=1, help="Without GROUP: about so long, on every core.")
+        float, typer.Option("--seconds", metavar="S", min=1, help="Without GROUP: take so long, on every core.")
     ] = 240.0,
     days: Annotated[
-        int, typer.Option("--days", metavar="N", min=1, help="Without GROUP: what cost the most in these.")
+        int, typer.Option("--days", metavar="N", min=1, help="Without GROUP: look back so many days.")
     ] = 30,
     engine: options.EngineChoice = options.EngineName.AUTO,
     quiet: options.Quiet = False,

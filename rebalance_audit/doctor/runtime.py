@@ -69,7 +69,7 @@ def packages(find: Callable[[str], object | None] = lambda name: _find(name)) ->
     if missing := _missing(MODULES, find):
         yield fault("packages", f"missing: {missing}", "install rebalance-audit again")
     else:
-        yield ok("packages", f"all {len(MODULES)} there that every verb may need")
+        yield ok("packages", f"all {len(MODULES)} that verbs may need are there")
     for extra, (needed_for, modules) in EXTRAS.items():
         if missing := _missing(modules, find):
             yield optional(
@@ -159,7 +159,7 @@ def scratch() -> Diagnosis:
     try:
         folder = Path(tempfile.gettempdir())
     except FileNotFoundError:
-        return fault("temporary folder", "none is there that can be written", "set TMPDIR to a writable folder")
+        return fault("temporary folder", "there is none that can be written", "set TMPDIR to a writable folder")
     if os.access(folder, os.W_OK):
         return ok("temporary folder", str(folder))
     return fault("temporary folder", f"{folder} is not writable; Spark needs it", "set TMPDIR to a writable folder")

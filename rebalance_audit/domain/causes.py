@@ -28,7 +28,7 @@ class Family(StrEnum):
 
 
 class Protocol(StrEnum):
-    """The kind of group in which a cause is met."""
+    """The kind of group that a cause occurs in."""
 
     CLASSIC = "classic"
     """Consumers and Streams clients; Connect's groups are classic too, and are `CONNECT` here."""
@@ -340,5 +340,5 @@ def phrase_of(text: str) -> str:
 
 
 def family_of(text: str) -> Family:
-    """A reassignment is a change of the configuration."""
+    """The family of the cause of this value. That of REASSIGNED is a change of the configuration."""
     return Family.CONFIGURATION if text == REASSIGNED else cause_of(text).facts.family

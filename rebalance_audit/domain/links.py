@@ -13,7 +13,7 @@ _FIXED_START = re.compile(r"https?://[^/?#{}@\s\\]+(?:[/?#]|\Z)")
 
 
 def fault_of(template: str) -> str | None:
-    """What is wrong with it; None where nothing is. Scheme and host are fixed: no client's name chooses them."""
+    """The fault of a template; None if it has none. Scheme and host must be fixed: no client's name chooses them."""
     if not _FIXED_START.match(template):
         return "it must begin with http:// or https:// and a host, without user and without {names} in them"
     if any(c.isspace() or not c.isprintable() for c in template):

@@ -155,7 +155,7 @@ def _standstill(movement: Row) -> tuple[int, int] | None:
 
 
 def _attributes(row: Row, names: Sequence[str]) -> dict[str, Attribute]:
-    """Those that are known, under our prefix."""
+    """The attributes that are known, under our prefix."""
     found: dict[str, Attribute] = {}
     for name in names:
         value = row.get(name)

@@ -100,7 +100,7 @@ class Reader:
             raise self.error(DecodeReason.TRAILING_BYTES, self.at, "")
 
     def rest(self) -> bytes:
-        """Everything that is left."""
+        """All bytes that are left."""
         return self.take(self.end - self.at, "")
 
     def take(self, size: int, field: str) -> bytes:

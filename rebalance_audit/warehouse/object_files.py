@@ -79,7 +79,7 @@ class ObjectFiles:
         return int((now - written).total_seconds() * 1000)
 
     def make_folder_of(self, name: str) -> None:
-        """There are no folders."""
+        """Does nothing: a store has no folders."""
 
     def delete(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -211,7 +211,7 @@ class FolderFiles:
 
     @contextlib.contextmanager
     def _alone(self, name: str) -> Iterator[None]:
-        """Nobody else on this host replaces that file meanwhile."""
+        """While this is entered, nobody else on this host replaces that file."""
         import fcntl  # here, since Windows lacks it and may still read
 
         self.make_folder_of(name)

@@ -51,11 +51,11 @@ def explain(
     log_time_zone: options.LogTimeZone = None,
     topics: options.ConnectTopics = None,
     last: Annotated[
-        str | None, typer.Option("--last", metavar="TIME", help="Only what is this recent: 1h, 2d.")
+        str | None, typer.Option("--last", metavar="TIME", help="Only so much before the end of the evidence: 2d.")
     ] = None,
     latest: Annotated[int | None, typer.Option("--latest", metavar="N", min=1, help="Show only the newest N.")] = None,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="In the order they happened.")] = False,
-    bounds: Annotated[bool, typer.Option("--bounds", help="Hard bounds, too, beside the likely ranges.")] = False,
+    bounds: Annotated[bool, typer.Option("--bounds", help="Show hard bounds beside the likely ranges.")] = False,
     output: Annotated[Output, typer.Option("-o", "--output", help="table is the text for people.")] = Output.TABLE,
     quiet: options.Quiet = False,
 ) -> None:

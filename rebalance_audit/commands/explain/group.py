@@ -87,7 +87,7 @@ def say(group: str, answer: Answer, moves: Sequence[LeaderMove], shown: Shown) -
 
 
 def moves_beside(reading: GroupReading, rebalances: Sequence[Rebalance]) -> list[LeaderMove]:
-    """Where the metadata log is at hand: changes of leader that the group met."""
+    """Changes of leader beside these rebalances; none without the metadata log."""
     if reading.metadata is None:
         return []
     from rebalance_audit.domain.publish.leader_moves import OFFSETS_TOPIC, Rebalanced, leader_moves

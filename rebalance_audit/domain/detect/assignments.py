@@ -49,12 +49,12 @@ def _sticky_advice(members: Sequence[Member], group_type: GroupType) -> str:
 
 
 def _even_advice(members: Sequence[Member], group_type: GroupType) -> str:
-    found = "range deals each topic by itself, from the first member on"
+    found = "range assigns each topic by itself, from the first member on"
     if group_type == GroupType.CONSUMER:
         return f"{found}: with many small topics take the server's uniform assignor."
     sticky = client_advice.sticky(client_advice.families(members))
     if sticky is None:
-        return f"{found}: with many small topics roundrobin deals more evenly."
+        return f"{found}: with many small topics roundrobin assigns more evenly."
     server = " or the server's uniform assignor" if "group.protocol" in sticky else ""
     return f"{found}: with many small topics take cooperative-sticky{server}."
 

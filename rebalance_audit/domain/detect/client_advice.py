@@ -111,7 +111,7 @@ def poll_interval(of: Families) -> str:
 
 
 def dropped(of: Families) -> str:
-    """For a member that the others waited for in vain."""
+    """For a member that was dropped, since the others waited for it in vain."""
     wait = setting(REBALANCE, of) if of != ALL else POLL_INTERVAL
     lower = f" A lower {wait} shortens the wait of the others." if wait else ""
     if of == {ClientFamily.FRANZ_GO}:

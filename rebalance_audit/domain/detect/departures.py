@@ -214,7 +214,7 @@ def _expiry_advice(history: History, incident: Sequence[_GoneTogether], *, is_st
 
 
 def _are_the_same(history: History, incident: Sequence[_GoneTogether], gone: Iterable[Member], until_ms: int) -> bool:
-    """Whether all of them joined again under their old member ids."""
+    """Whether each of these members joined again under its old member id."""
     joined = {
         m.member_id
         for s in history.attempts

@@ -41,7 +41,7 @@ class HistoryStep:
 
     @property
     def is_settled(self) -> bool:
-        """It says who holds what from here on."""
+        """Whether it says who holds what from here on."""
         return self.rebalance.outcome in (Outcome.COMPLETED, Outcome.EMPTIED)
 
 

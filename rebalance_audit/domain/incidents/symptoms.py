@@ -41,7 +41,7 @@ def attach(rows: ClusterRows, troubles: Sequence[Trouble]) -> list[tuple[str | N
 
 
 class _Homes:
-    """Where symptoms may belong."""
+    """The troubles that a symptom may belong to."""
 
     def __init__(self, troubles: Sequence[Trouble]) -> None:
         self._by_ref: dict[tuple[str, str], Trouble] = {}

@@ -1,4 +1,4 @@
-"""Records about topics, settings, features and transactions."""
+"""Records of the metadata log about topics, settings, features and transactions."""
 
 from __future__ import annotations
 

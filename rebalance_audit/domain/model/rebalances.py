@@ -25,7 +25,7 @@ from rebalance_audit.domain.kinds import (
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """One cause met while a rebalance was prepared."""
+    """One cause while a rebalance was prepared."""
 
     trigger: Cause
     tier: EvidenceTier

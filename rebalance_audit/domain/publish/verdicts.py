@@ -1,4 +1,4 @@
-"""Finds the verdict of each data-quality check that stands."""
+"""Finds the latest verdict of each data-quality check."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _bounds(movement: Movement, put_out: frozenset[str], row: Rebalance) -> tupl
 
 
 def _idle_ms(movement: Movement, row: Rebalance, likely_ms: float) -> float:
-    """The part in which the partition belonged to a process that was gone."""
+    """The part of the time in which the partition belonged to a process that was gone."""
     if row.kind == "static_rewrite":
         return likely_ms
     silent = {

@@ -57,7 +57,7 @@ _OUTSIDE = {
 
 
 class RequestError(Exception):
-    """The request cannot be met: one sentence with the remedy."""
+    """These settings cannot be replayed: one sentence with the remedy."""
 
 
 def requested(

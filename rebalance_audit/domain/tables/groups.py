@@ -66,7 +66,7 @@ GOLD_REBALANCE = Table(
         col(
             "triggers",
             "array<struct<trigger:string,tier:string,members:array<string>,detail:string,evidence:array<string>>>",
-            "All causes met during one preparation, the starting one first.",
+            "All causes of one preparation, the starting one first.",
             required=True,
         ),
         col("expected", "boolean", "Part of the protocol's normal work.", required=True),

@@ -184,7 +184,7 @@ def _elected_another(before: Before) -> bool:
 
 
 def _without_member_change(before: Before, rebalance: Rebalance, after: Mapping[str, MemberMetadata]) -> list[Trigger]:
-    """The same members met again and no line says why: only some reasons leave a trace in the records."""
+    """The same members joined again and no line says why: only some reasons leave a trace in the records."""
     if not before.members or rebalance.outcome != Outcome.COMPLETED:
         if before.members == {} and after and rebalance.generation_id == 1:
             return [

@@ -85,7 +85,7 @@ def _given(assignment: bytes) -> tuple[frozenset[Resource] | None, str | None]:
 
 
 def mode_of(rebalance: Rebalance, parsed: Mapping[str, Parsed], before: Mapping[str, MemberMetadata] | None) -> Mode:
-    """`unknown` also where a cooperative assignor met only new members: later generations settle it."""
+    """`unknown` also where a cooperative assignor had new members only: later generations settle it."""
     if rebalance.assignor in EAGER_ASSIGNORS:
         return Mode.EAGER
     stayed = [p for m, p in parsed.items() if before is None or m in before]
