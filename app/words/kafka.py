@@ -114,6 +114,8 @@ _ALERT_WORDS = {
     "wider": "became wider",
     "over": "is over",
     "withdrawn": "withdrawn",
+    "silenced": "silenced there",
+    "heard again": "silence ended there",
 }
 
 

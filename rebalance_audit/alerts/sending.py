@@ -16,8 +16,9 @@ from typing import Any
 
 from rebalance_audit.alerts.message import EVIDENCE_SHOWN, News, body, title
 from rebalance_audit.alerts.routing import Routes
+from rebalance_audit.alerts.silences import bring_into_line, is_alertmanager
 from rebalance_audit.alerts.state import KeptState, StoredState, locked, read_state, write_state
-from rebalance_audit.alerts.target import AlertError, NotDelivered, masked, sender_for
+from rebalance_audit.alerts.target import AlertError, NotDelivered, Sender, masked, sender_for
 from rebalance_audit.domain.detect.wording import listed, shown
 from rebalance_audit.domain.incidents import Incident, incident_of, incident_row
 from rebalance_audit.domain.incidents.responses import Response, Standing, acknowledged_words, standing
@@ -102,14 +103,17 @@ def send_alerts(
             try:
                 for sent in sender.send(pending):
                     _remember(state, sender.key, sent)
-                    for news in sent:
-                        _note(state, waiting.pop(news.incident.incident_id, news), sender.name, now_ms, is_sent=True)
+                    for each in sent:
+                        news = waiting.pop(each.incident.incident_id, each)
+                        _note_news(state, news, sender.name, now_ms, is_sent=True)
                     write_state(path, state)
                     delivered += len(sent)
             except NotDelivered as failure:
                 for news in waiting.values():
-                    _note(state, news, sender.name, now_ms, is_sent=False)
+                    _note_news(state, news, sender.name, now_ms, is_sent=False)
                 failures.append(f"{sender.name} did not take the alerts, they are kept for the next time: {failure}")
+            else:
+                failures += _silence_there(sender, mine, state, stands, now_ms)
         if is_all:
             _forget(current, state, except_ids)
             ids = {i.incident_id for i in current}
@@ -184,6 +188,28 @@ def _is_silenced(incident: Incident, stands: Mapping[str, Standing]) -> bool:
     return incident.incident_id in stands and stands[incident.incident_id].silenced is not None
 
 
+def _silence_there(
+    sender: Sender, incidents: Sequence[Incident], state: dict[str, Any], stands: Mapping[str, Standing], now_ms: int
+) -> list[str]:
+    """An Alertmanager repeats by itself what it was sent: it hears of silences, too. The failure, if it does not."""
+    if not is_alertmanager(sender.target):
+        return []
+    sent = state["delivered"].get(sender.key, {})
+    there = state.setdefault("silenced", {}).setdefault(sender.key, {})
+    wanted = {
+        i.incident_id: stands[i.incident_id].silenced if i.incident_id in stands else None
+        for i in incidents
+        if i.incident_id in there or sent.get(i.incident_id, {}).get("status") == "open"
+    }
+    try:
+        for incident_id, is_silenced in bring_into_line(sender.target, there, wanted):
+            what = "silenced" if is_silenced else "heard again"
+            _note(state, incident_id, what, sender.name, now_ms, is_sent=True)
+    except NotDelivered as failure:
+        return [f"{sender.name} did not take a silence, it is kept for the next time: {failure}"]
+    return []
+
+
 def _grown(incident: Incident, last: dict[str, Any], answered: str | None, *, is_grave: bool) -> Iterator[News]:
     is_graver = _rank(incident.severity) > _rank(last["severity"])
     more = None if answered else _more(incident, last)
@@ -254,10 +280,14 @@ def _remember(state: dict[str, Any], key: str, sent: Sequence[News]) -> None:
             delivered[i.incident_id] = entry
 
 
-def _note(state: dict[str, Any], news: News, target: str, now_ms: int, *, is_sent: bool) -> None:
-    """For people who look at the incident: when which target got what, and since when one does not take it."""
-    notes = state.setdefault("sent", {}).setdefault(news.incident.incident_id, [])
+def _note_news(state: dict[str, Any], news: News, target: str, now_ms: int, *, is_sent: bool) -> None:
     what = "graver" if news.sent_as else "wider" if news.wider else news.status
+    _note(state, news.incident.incident_id, what, target, now_ms, is_sent=is_sent)
+
+
+def _note(state: dict[str, Any], incident_id: str, what: str, target: str, now_ms: int, *, is_sent: bool) -> None:
+    """For people who look at the incident: when which target got what, and since when one does not take it."""
+    notes = state.setdefault("sent", {}).setdefault(incident_id, [])
     note = {"at_ms": now_ms, "target": target, "what": what, "is_sent": is_sent}
     again = [n for n in notes if (n["target"], n["what"], n["is_sent"]) == (target, what, False)]
     if is_sent or not again:
@@ -271,8 +301,9 @@ def _forget(incidents: Sequence[Incident], state: dict[str, Any], except_ids: Co
     for delivered in state["delivered"].values():
         for incident_id in [i for i, e in delivered.items() if i not in present and e["status"] == "over"]:
             del delivered[incident_id]
-    for incident_id in [i for i in state.get("sent", {}) if i not in present]:
-        del state["sent"][incident_id]
+    for by_incident in (state.get("sent", {}), *state.get("silenced", {}).values()):
+        for incident_id in [i for i in by_incident if i not in present]:
+            del by_incident[incident_id]
 
 
 __all__ = ["AlertError", "AlertReport", "masked", "send_alerts", "waiting_count"]

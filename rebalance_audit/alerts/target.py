@@ -57,10 +57,15 @@ def masked(target: str) -> str:
 class NotDelivered(Exception):
     """Why, in words without secrets."""
 
+    def __init__(self, why: str, status: int | None = None) -> None:
+        super().__init__(why)
+        self.status = status
+        """Of HTTP, if it answered."""
+
 
 class Sender:
     def __init__(self, target: str, runbook: str) -> None:
-        self._target = target
+        self.target = target
         self._runbook = runbook
         self.name = masked(target)
         self.key = key_of(target)
@@ -81,20 +86,26 @@ class _Webhook(Sender):
         # To Alertmanager another severity is another alert: the lesser one ends where the graver begins.
         ended = [replace(n, status="over", severity=n.sent_as, sent_as=None) for n in pending if n.sent_as]
         data = json.dumps([_alertmanager(news, self._runbook, now) for news in [*ended, *pending]]).encode()
-        post(self._target, data)
+        post(self.target, data)
         yield pending
 
 
-def post(target: str, data: bytes) -> None:
-    """Send JSON there. Raises NotDelivered; a redirect is not followed."""
+def post(target: str, data: bytes) -> bytes:
+    """Send JSON there; the answer. Raises NotDelivered; a redirect is not followed."""
+    return ask("POST", target, data)
+
+
+def ask(method: str, target: str, data: bytes | None = None) -> bytes:
+    """As `post`, by any method."""
     url, headers = _without_userinfo(target)
     headers["Content-Type"] = "application/json"
-    request = urllib.request.Request(url, data=data, headers=headers, method="POST")
+    request = urllib.request.Request(url, data=data, headers=headers, method=method)
     try:
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=HTTP_TIMEOUT_S) as answer:
-            answer.read()
+            read: bytes = answer.read()
+            return read
     except urllib.error.HTTPError as error:
-        raise NotDelivered(f"it answered HTTP {error.code}.") from None
+        raise NotDelivered(f"it answered HTTP {error.code}.", error.code) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         reason = getattr(reason, "strerror", None) or reason
@@ -148,7 +159,7 @@ class _Apprise(Sender):
             ok = self._notifier.notify(title=head, body=text, notify_type=kind, body_format=apprise.NotifyFormat.TEXT)
         if not ok:
             lines = [line for line in log.getvalue().splitlines() if line.strip()]
-            why = _without_secrets(lines[-1], self._target) if lines else "no reason was given"
+            why = _without_secrets(lines[-1], self.target) if lines else "no reason was given"
             raise NotDelivered(why.rstrip(".") + ".")
 
 

@@ -1,4 +1,4 @@
-"""A real Alertmanager (Debian's): what `alert` sends it holds, and what `silence --to` silences it suppresses."""
+"""A real Alertmanager (Debian's): what `alert` sends it holds, and what is silenced it suppresses."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ import pytest
 
 from infra.lab.processes import free_ports
 from rebalance_audit import cli
+from rebalance_audit.alerts.state import sent_about, state_of
 from rebalance_audit.domain.incidents import incident_row
+from rebalance_audit.domain.incidents.responses import silence
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
-from rebalance_audit.warehouse.responses import responses
+from rebalance_audit.warehouse.responses import respond, responses
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.alerts.test_sending import an_incident
 
@@ -114,6 +116,43 @@ def test_a_silence_is_heeded_there_and_here(
     capfd.readouterr()
     assert cli.run(["alert", "-w", warehouse.location, "--to", "json://localhost", "--dry-run"]) == 0
     assert capfd.readouterr().out.count("[WARNING]") == 1
+
+
+def test_a_silence_that_was_set_elsewhere_reaches_it_with_the_next_alerts(
+    alertmanager: str, warehouse: Warehouse, tmp_path: Path
+) -> None:
+    """In the app, say: whoever sends alerts knows the target."""
+    target = f"{alertmanager}/api/v2/alerts"
+    found = [an_incident(n, group_ids=groups) for n, groups in enumerate((("tea",), ("tea", "coffee")), 11)]
+    warehouse.append("gold.incident", rows_to_table("gold.incident", [incident_row(i) for i in found]))
+    warehouse.publish({"gold.incident": warehouse.version("gold.incident") or 0})
+
+    def now_ms() -> int:
+        return time.time_ns() // 1_000_000
+
+    def alerted() -> set[str]:
+        """The incidents that it suppresses after the next alerts."""
+        assert cli.run(["alert", "-w", warehouse.location, "--to", target, "-q"]) == 0
+        time.sleep(0.2)
+        with urllib.request.urlopen(f"{alertmanager}/api/v2/alerts", timeout=10) as answer:
+            held: list[dict[str, Any]] = json.load(answer)
+        return {a["labels"]["incident_id"] for a in held if a["status"]["state"] == "suppressed"} & {
+            i.incident_id for i in found
+        }
+
+    assert alerted() == set()
+    respond(warehouse, silence("te*", "anna", now_ms(), now_ms() + 3_600_000, "planned"))
+    assert alerted() == {found[0].incident_id}  # the other reaches further than the silence
+    respond(warehouse, silence("*", "anna", now_ms(), now_ms() + 7_200_000, "all of it"))
+    assert alerted() == {i.incident_id for i in found}
+    assert [n["what"] for n in sent_about(state_of(warehouse.location), found[0].incident_id)] == [
+        "open", "silenced", "silenced",
+    ]  # fmt: skip
+    respond(warehouse, silence("*", "ben", now_ms(), now_ms(), "done early"))
+    assert alerted() == {found[0].incident_id}  # the first silence still holds
+    respond(warehouse, silence("te*", "ben", now_ms(), now_ms(), "done early"))
+    assert alerted() == set()
+    assert alerted() == set()  # nothing is lifted twice
 
 
 def test_an_address_that_takes_no_silence_is_refused_before_anything_is_kept(

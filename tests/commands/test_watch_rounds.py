@@ -20,8 +20,10 @@ from rebalance_audit.commands import watch as command
 from rebalance_audit.commands.pipeline import Carried
 from rebalance_audit.commands.watching import live, outages
 from rebalance_audit.commands.watching import rounds as stage_rounds
+from rebalance_audit.domain.incidents.responses import silence
 from rebalance_audit.live.judge import Judge
 from rebalance_audit.live.memory import ClusterMemory
+from rebalance_audit.warehouse.responses import respond
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
 
@@ -42,6 +44,9 @@ class Rounds:
         self.waited.append(may_wait)
         self.is_complete = not may_wait
         return True
+
+    def hear_answers(self) -> bool:
+        return False
 
 
 def test_commits_alone_are_waited_for_and_not_asked_for_all_the_time(
@@ -154,6 +159,25 @@ def test_rounds_go_on_when_the_disk_has_room_again_and_say_so_once(
     assert len(sent) == 1
     said = capsys.readouterr().err.splitlines()
     assert [line.partition(";")[0] for line in said] == ["The disk: No space left on device"]
+
+
+def test_a_silence_is_passed_on_although_no_evidence_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_rounds, "ANSWERS_S", 0.0)
+    done = SimpleNamespace(ms_by_stage={}, is_complete=True)
+    monkeypatch.setattr(stage_rounds, "run_stages", lambda *_, **__: done)
+    sent: list[object] = []
+    monkeypatch.setattr(stage_rounds, "send", lambda *given, **_: sent.append(given))
+    opened = Warehouse.open(tmp_path, create=True)
+    opened.publish({"gold.incident": 0})
+    rounds = stage_rounds.StageRuns(opened, Carried(), ["x"], Event(), quiet=True)
+    assert rounds.run()
+    assert not rounds.hear_answers()
+    assert sent == []
+    respond(opened, silence("orders*", "anna", 1, 2, "planned"))
+    assert rounds.hear_answers()
+    assert rounds.run()
+    assert rounds.run()
+    assert len(sent) == 1
 
 
 def test_a_watch_that_is_stopped_leaves_the_stages_at_a_commit_and_the_next_goes_on_there(tmp_path: Path) -> None:

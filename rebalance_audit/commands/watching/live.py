@@ -143,7 +143,7 @@ class LiveWatch:
             self._afterwards_at = now + AFTERWARDS_S
         elif is_due:
             self._afterwards_at = None
-        elif self._has_metadata_news():
+        elif self._has_metadata_news() or self._rounds.hear_answers():
             pass
         elif not (self._has_commits and now >= self._unhurried_at):
             return

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from rebalance_audit.alerts.outward import OutwardSender
     from rebalance_audit.alerts.routing import Routes
 
+ANSWERS_S = 5.0
+"""Chosen: who silenced something looks at the Alertmanager a few seconds later; to ask lists a folder."""
+
 
 class _Stopped(Exception):
     """The stages end at a commit: the next run goes on there."""
@@ -50,6 +53,9 @@ class StageRuns:
         """Whether the last run left no commits to a later one."""
         self._unsent_since: float | None = None
         """When what the tables say now, and not every target has heard, was begun to be worked out."""
+        self._answers: int | None = None
+        """The version of gold.response that the targets heard of."""
+        self._answers_at = 0.0
 
     def run(self, newer: Callable[[float], set[str]] = lambda moment: set(), *, may_wait: bool = False) -> bool:
         """`newer`: incidents about which something was sent since a moment of the monotonic clock. `may_wait`: as in
@@ -62,8 +68,29 @@ class StageRuns:
         self._unsent_since = time.monotonic() if self._unsent_since is None else self._unsent_since
         return self._is_done(lambda: self._send(lambda moment: set()))
 
+    def hear_answers(self) -> bool:
+        """Whether somebody acknowledged or silenced something since the last look: the targets hear of it then."""
+        from rebalance_audit.warehouse.responses import TABLE
+
+        now = time.monotonic()
+        if not self.alert_to or now < self._answers_at:
+            return False
+        self._answers_at = now + ANSWERS_S
+        try:
+            answers = self.opened.version(TABLE)
+        except Exception as error:
+            if passing_sentence(error) is None:
+                raise
+            return False  # the round itself says so
+        before, self._answers = self._answers, answers
+        if answers == before or not self.opened.published():
+            return False
+        self._unsent_since = now if self._unsent_since is None else self._unsent_since
+        return True
+
     def _run(self, newer: Callable[[float], set[str]], *, may_wait: bool) -> None:
         started = time.monotonic()
+        self.hear_answers()
         landed = {name for noun in ("record", "log_line", "source") for name in self.opened.landed(noun)}
         has_waited = not self.is_complete and not may_wait
         if self._seen is None or not landed <= self._seen or has_waited:  # old ones go

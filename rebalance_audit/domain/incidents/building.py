@@ -104,6 +104,7 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
     cause, tier, cause_refs = _root_cause(trouble)
     findings = sorted(trouble.findings, key=lambda f: (-SEVERITIES.index(f.severity), f.first_seen_at_ms, f.finding_id))
     chain = words.chain(trouble, signs)
+    title = _title(trouble, people, findings, expected=expected)
     return Incident(
         cluster_id=rows.cluster_id,
         incident_id=_id_of(rows, trouble),
@@ -127,8 +128,8 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
         cost_upper_seconds=cost.upper,
         cost_likely_lower_seconds=cost.likely_lower,
         cost_likely_upper_seconds=cost.likely_upper,
-        title=_title(trouble, people, findings, expected=expected),
-        story=words.story(trouble, people, cost, stands, last_ms, expected=expected),
+        title=title,
+        story=words.story(title, trouble, people, cost, stands, last_ms, expected=expected),
         advice=_advice(trouble, findings, expected=expected),
         chain=chain,
         evidence=capped([*cause_refs, *(ref for link in chain for ref in link.evidence[:2])]),
