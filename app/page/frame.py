@@ -17,6 +17,7 @@ from app.page.saying import note, panel, title
 from app.page.time_range import carried, keep_zone
 from app.queries import Questions, WarehouseError, asked_tables, opened, opened_for_visitor
 from app.words import Html, fill
+from rebalance_audit import __version__
 
 ENVIRONMENT_NAME = "REBALANCE_AUDIT_WAREHOUSE"
 LOOKS_AGAIN_S = 1
@@ -76,8 +77,9 @@ def run(chosen: Any) -> None:
                 st.rerun()
             broken(
                 "This page could not be shown.",
-                f"The fault is in this page ({type(error).__name__}), not in the warehouse. The server's log has the "
-                "details; the other pages work.",
+                f"The fault is ours: it is in this page of rebalance-audit {__version__} ({type(error).__name__}), not "
+                "in the warehouse, of which every table can be read. The other pages work. Choose another time or "
+                "subject, and report it with the lines after `a page failed` in the server's log.",
             )
         finally:  # also after `st.stop`
             with place:

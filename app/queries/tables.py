@@ -33,6 +33,9 @@ AT = numbers.HAPPENED_AT
 COUNTED = numbers.IS_COUNTED
 HANDS_OUT_TASKS = numbers.HANDS_OUT_TASKS
 
+_OURS = (duckdb.ProgrammingError, duckdb.DataError, duckdb.InternalError, duckdb.NotSupportedError)
+"""Over tables that are whole, these say that the question is wrong, and not what it was asked of."""
+
 _asked: ContextVar[set[str] | None] = ContextVar("asked", default=None)
 
 
@@ -156,7 +159,8 @@ class Tables:
         return bool(new)
 
     def _ask(self, sql: str, params: Sequence[Any], near: Near) -> pa.Table:
-        """A table that cannot be read counts as empty, and `damaged` says so: the rest of the page is worth showing."""
+        """A table that cannot be read counts as empty, and `damaged` says so: the rest of the page is worth showing.
+        A query that is wrong itself raises DuckDB's error."""
         with self._lock:
             without = set(self._damaged)
         try:
@@ -165,6 +169,8 @@ class Tables:
             if (sentence := store_fault(error)) is not None:
                 raise WarehouseError(sentence) from error
             found = damages(self._warehouse, self._catalog.asked_of(sql) - without)
+            if not found and isinstance(error, _OURS):
+                raise
             if not found:
                 _log.exception("a query failed over tables that seem whole")
                 raise WarehouseError(

@@ -14,6 +14,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.queries import HOUR_MS, Questions
+from rebalance_audit import __version__
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
@@ -544,7 +545,10 @@ def test_trust_says_what_was_not_seen(opened: Open, full_warehouse: Path) -> Non
     assert "Offsets 0 to 199 were compacted away before they were read." in text
     assert "+1:00 h" in text
     assert "inferred" in text
-    assert "Of 3 records and lines: 1 event, 1 commit, 0 of no interest, 1 not understood." in text
+    assert (
+        "Of 3 records and lines: 1 event, 1 commit, 0 that say nothing of groups or partitions, 1 not understood."
+        in text
+    )
     assert "1 of 2 checks hold." in text
 
 
@@ -836,3 +840,13 @@ def test_an_incident_shows_when_whom_it_was_sent_to(opened: Open, tmp_path: Path
     assert re.search(r"Alerts ?whentowhat.*https://hook/<b>opened; not delivered yet.*https://hook/<b>opened", text)
     state.write_text("{")
     assert "What was sent to people is not known" in said(opened(tmp_path / "w", "incident", **about))
+
+
+def test_a_wrong_query_of_ours_is_not_blamed_on_the_warehouse(
+    opened: Open, full_warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Questions, "present", lambda self, *_: self.rows("SELECT nonsense FROM gold.incident"))
+    text = said(opened(full_warehouse, "home"))
+    assert FAILED in text
+    assert f"The fault is ours: it is in this page of rebalance-audit {__version__} (BinderException)" in text
+    assert "The warehouse cannot be read." not in text
