@@ -16,7 +16,14 @@ from app.queries import WarehouseError, opened_for_visitor
 _HERE = Path(__file__).parents[1]
 MOST = 30
 LONGEST_QUERY = 200
-_VIEWS = {"group": "group", "incident": "incident", "connector": "connect", "topic": "reassignments"}
+_VIEWS = {
+    "group": "group",
+    "incident": "incident",
+    "connector": "connect",
+    "topic": "reassignments",
+    "reader": "group",
+}
+_KINDS = {"topic": "topic, moved", "reader": "topic"}
 _draw = st.components.v2.component(
     "rebalance_audit_palette",
     html='<button type="button">Search \u00b7 Ctrl K</button><dialog aria-label="Search"><input type="text" '
@@ -57,13 +64,13 @@ def _row(p: Place) -> dict[str, Any]:
     params: dict[str, str | None] = {"cluster": p.cluster_id}
     if p.kind == "incident":
         params["incident"] = p.found_id
-    elif p.kind in ("group", "connector"):
+    elif p.kind in ("group", "connector", "reader"):
         params["group"] = p.found_id
     else:
         params["search"] = p.found_id
     return {
-        "kind": p.kind,
+        "kind": _KINDS.get(p.kind, p.kind),
         "name": words.cut(words.visible(p.name), 90),
-        "where": words.name(p.cluster_id, 30),
+        "where": (f"{words.name(p.found_id, 40)} \u00b7 " if p.kind == "reader" else "") + words.name(p.cluster_id, 30),
         "href": href(_VIEWS[p.kind], **params),
     }

@@ -64,6 +64,11 @@ def test_a_name_leads_to_its_place_whatever_its_case(reader: Questions) -> None:
     assert reader.places("%") == []
 
 
+def test_a_topic_leads_to_the_groups_that_read_it(reader: Questions) -> None:
+    found = [(p.name, p.found_id) for p in reader.places("ORDER") if p.kind == "reader"]
+    assert ("orders", "orders") in found
+
+
 def test_the_headline_is_of_the_rebalances_that_have_both_numbers(reader: Questions) -> None:
     """orders: pauses of 50 ms and 12,312 ms, windows of 1,310 ms and 1,312 ms; factors 26.2 and 9.384."""
     found = reader.headline(DAY, CLUSTER, "orders")

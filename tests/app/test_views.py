@@ -845,8 +845,8 @@ def test_an_incident_shows_when_whom_it_was_sent_to(opened: Open, tmp_path: Path
 def test_a_wrong_query_of_ours_is_not_blamed_on_the_warehouse(
     opened: Open, full_warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Questions, "present", lambda self, *_: self.rows("SELECT nonsense FROM gold.incident"))
-    text = said(opened(full_warehouse, "home"))
+    monkeypatch.setattr(Questions, "undecoded_counts", lambda self: self.rows("SELECT nonsense FROM gold.incident"))
+    text = said(opened(full_warehouse, "trust"))
     assert FAILED in text
     assert f"The fault is ours: it is in this page of rebalance-audit {__version__} (BinderException)" in text
     assert "The warehouse cannot be read." not in text

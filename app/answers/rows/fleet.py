@@ -75,8 +75,8 @@ class Place:
     """Something with a name and a page of its own."""
 
     kind: str
-    """`group`, `incident`, `connector` or `topic`."""
+    """`group`, `incident`, `connector`, `topic` (one that was reassigned) or `reader` (a group that reads a topic)."""
     cluster_id: str
     found_id: str
-    """A group, an incident's id, a connector's group, or a topic."""
+    """A group, an incident's id, a connector's group, a topic, or a topic's reader."""
     name: str
