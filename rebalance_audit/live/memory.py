@@ -7,13 +7,13 @@ is there once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from typing import Protocol
 
-from rebalance_audit.domain.decode import Commit, decode_source
+from rebalance_audit.domain.decode import Commit, Decoded, decode_source
 from rebalance_audit.domain.detect import DEFAULT_OF, LimitsOf, detect_group
 from rebalance_audit.domain.explain.present import Running, going_on
 from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_by_route, routes_of
@@ -65,8 +65,9 @@ class Past(Protocol):
 
     def of_cluster(self) -> ClusterPast: ...
 
-    def of_group(self, group_id: str, routes: Collection[Route]) -> GroupPast:
-        """`routes`: by which events without a group's name come to this one."""
+    def of_groups(self, groups: Mapping[str, Collection[Route]]) -> Mapping[str, GroupPast]:
+        """Each group with the routes by which events without a group's name come to it. Together, since a host that
+        dies takes a thousand groups with it, and each question takes a while."""
 
 
 class NoPast:
@@ -75,8 +76,8 @@ class NoPast:
     def of_cluster(self) -> ClusterPast:
         return ClusterPast()
 
-    def of_group(self, group_id: str, routes: Collection[Route]) -> GroupPast:
-        return GroupPast()
+    def of_groups(self, groups: Mapping[str, Collection[Route]]) -> Mapping[str, GroupPast]:
+        return dict.fromkeys(groups, GroupPast())
 
 
 class ClusterMemory:
@@ -134,38 +135,46 @@ class ClusterMemory:
         in byte order; commits are taken only of groups in memory."""
         touched: set[str] = set()
         homeless: list[Event] = []
-        for source in records:
-            self.see(source.timestamp_ms)
-            if is_metadata_topic(source.topic) or source.is_control:
-                continue
-            try:
-                decoded = decode_source(source)
-            except DecodeError:
-                continue  # the stages keep and count it
+        new_records, new_lines = list(self._decoded(records)), list(self._parsed(lines))
+        named = [decoded.record.key.group_id for decoded in new_records if isinstance(decoded, GroupRecord)]
+        self.bring([*named, *(line.group_id for line in new_lines if line.group_id is not None)])
+        for decoded in new_records:
             if isinstance(decoded, Commit):
                 self._commit(decoded)
             elif isinstance(decoded, GroupRecord):
                 self._facts.add(decoded)
                 self._has_new_facts = True
-                if self._group(decoded.record.key.group_id).add(decoded):
+                if self.groups[decoded.record.key.group_id].add(decoded):
                     touched.add(decoded.record.key.group_id)
             elif isinstance(decoded, ConnectRecord):
                 self._facts.add(decoded)
                 self._has_new_facts = True
                 homeless.append(decoded)
-        for line in self._parsed(lines):
+        for line in new_lines:
             self._facts.add(line)
             self._has_new_facts = True
             if line.group_id is None:
                 homeless.append(line)
-            elif self._group(line.group_id).add(line):
+            elif self.groups[line.group_id].add(line):
                 touched.add(line.group_id)
-        for event in homeless:
-            touched.update(group for group in self._homes(event) if self._group(group).add(event))
+        homes = [(event, self._homes(event)) for event in homeless]
+        self.bring([group_id for _, groups in homes for group_id in groups])
+        for event, groups in homes:
+            touched.update(group_id for group_id in groups if self.groups[group_id].add(event))
         self._learn_routes()
         for group_id in touched:
             self.groups[group_id].touched_at_ms = self.seen_until_ms
         return touched
+
+    def _decoded(self, records: Iterable[SourceRecord]) -> Iterator[Decoded]:
+        for source in records:
+            self.see(source.timestamp_ms)
+            if is_metadata_topic(source.topic) or source.is_control:
+                continue
+            try:
+                yield decode_source(source)
+            except DecodeError:
+                continue  # the stages keep and count it
 
     def _parsed(self, lines: Iterable[SourceLine]) -> Iterable[LogEvent]:
         for file, of_file in groupby(lines, key=lambda line: (line.node, line.file_id)):
@@ -190,18 +199,21 @@ class ClusterMemory:
             return
         group.add_mark(mark_of(commit))
 
-    def _group(self, group_id: str) -> GroupMemory:
-        known = self.groups.get(group_id)
-        if known is None:
+    def bring(self, group_ids: Iterable[str]) -> None:
+        """Take into memory those that are not there, with their past."""
+        routes: dict[str, list[Route]] = {group_id: [] for group_id in group_ids if group_id not in self.groups}
+        if not routes:
+            return
+        for route, groups in self._routes.items():
+            for group_id in routes.keys() & groups:
+                routes[group_id].append(route)
+        for group_id, past in self._past.of_groups(routes).items():
             known = self.groups[group_id] = GroupMemory()
             self._keys.add(group_id.encode("utf-8", "surrogatepass"))
-            routes = [route for route, groups in self._routes.items() if group_id in groups]
-            past = self._past.of_group(group_id, routes)
             known.is_whole = past.is_whole
             for event in past.events:
                 known.add(event)
             known.stored_marks = past.marks
-        return known
 
     def _learn_routes(self) -> None:
         if self._has_new_facts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rebalance_audit.domain.detect import LimitsOf
@@ -54,7 +54,31 @@ class WarehousePast:
             since_ms=since_ms,
         )
 
-    def of_group(self, group_id: str, routes: Collection[Route]) -> GroupPast:
+    def of_groups(self, groups: Mapping[str, Collection[Route]]) -> dict[str, GroupPast]:
+        alone = {
+            group_id
+            for group_id, routes in groups.items()
+            if group_id in self._refs or any(route.startswith(("topic:", "node:")) for route in routes)
+        }
+        by_name = [group_id for group_id in groups if group_id not in alone]
+        if len(by_name) < 2:  # of one group only the parts of files that may hold it are read
+            return {group_id: self._of_group(group_id, routes) for group_id, routes in groups.items()}
+        return self._named(by_name) | {group_id: self._of_group(group_id, groups[group_id]) for group_id in alone}
+
+    def _named(self, groups: Sequence[str]) -> dict[str, GroupPast]:
+        """Groups whose events all have their name."""
+        of_groups = "cluster_id = ? AND group_id IN (SELECT unnest(?))"
+        asked = [self._cluster_id, list(groups)]
+        newest = f"{of_groups} QUALIFY row_number() OVER (PARTITION BY group_id {_newest()}"
+        rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in self._rows("silver.group_event", None, newest, asked):
+            rows[row["group_id"]].append(row)
+        marks: dict[str, list[CommitMark]] = defaultdict(list)
+        for row in self._rows("silver.commit_mark", ["group_id", *_MARK_COLUMNS], of_groups, asked):
+            marks[row.pop("group_id")].append(CommitMark(**row))
+        return {group_id: _past(rows[group_id], marks[group_id]) for group_id in groups}
+
+    def _of_group(self, group_id: str, routes: Collection[Route]) -> GroupPast:
         where, asked = ["cluster_id = ? AND group_id = ?"], [self._cluster_id, group_id]
         topics = [r.removeprefix("topic:") for r in routes if r.startswith("topic:")]
         nodes = [r.removeprefix("node:") for r in routes if r.startswith("node:")]
@@ -66,17 +90,12 @@ class WarehousePast:
             if listed:
                 where.append(f"cluster_id = ? AND group_id IS NULL AND {condition}")
                 asked += [self._cluster_id, listed]  # type: ignore[list-item]
-        # One more than is kept shows that there was more.
-        newest = f"({') OR ('.join(where)}) QUALIFY row_number() OVER (ORDER BY at_ms DESC, ref) <= {MOST_EVENTS + 1}"
+        newest = f"({') OR ('.join(where)}) QUALIFY row_number() OVER ({_newest()}"
         rows = self._rows("silver.group_event", None, newest, asked)
         marks = self._rows(
             "silver.commit_mark", list(_MARK_COLUMNS), "cluster_id = ? AND group_id = ?", [self._cluster_id, group_id]
         )
-        return GroupPast(
-            events=[event_of_row(row) for row in rows],
-            marks=[CommitMark(**row) for row in marks],
-            is_whole=len(rows) <= MOST_EVENTS,
-        )
+        return _past(rows, [CommitMark(**row) for row in marks])
 
     def _topic_names(self) -> Sequence[tuple[str, str]]:
         where = "cluster_id = ? AND topic_id IS NOT NULL"
@@ -89,3 +108,12 @@ class WarehousePast:
     ) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._warehouse.read(table, columns, where, asked).to_pylist()
         return found
+
+
+def _newest() -> str:
+    """One more than is kept shows that there was more."""
+    return f"ORDER BY at_ms DESC, ref) <= {MOST_EVENTS + 1}"
+
+
+def _past(rows: Sequence[dict[str, Any]], marks: Sequence[CommitMark]) -> GroupPast:
+    return GroupPast(events=[event_of_row(row) for row in rows], marks=marks, is_whole=len(rows) <= MOST_EVENTS)

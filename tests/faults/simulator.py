@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
@@ -340,9 +340,11 @@ class Tables:
     def of_cluster(self) -> ClusterPast:
         return ClusterPast(seen_until_ms=self.seen_ms, clocks=self.clocks, rows=self.rows)
 
-    def of_group(self, group_id: str, routes: object) -> GroupPast:
-        known = self.groups.get(group_id)
-        return GroupPast() if known is None else GroupPast(events=[*known.records, *known.lines], marks=known.marks)
+    def of_groups(self, groups: Mapping[str, object]) -> dict[str, GroupPast]:
+        found = {group_id: GroupPast() for group_id in groups}
+        for known in (self.groups[group_id] for group_id in groups if group_id in self.groups):
+            found[known.group_id] = GroupPast(events=[*known.records, *known.lines], marks=known.marks)
+        return found
 
     def incidents(self) -> list[Incident]:
         return incidents_of(self.rows)[0]

@@ -167,7 +167,7 @@ def test_memory_follows_the_groups_that_are_busy() -> None:
     bench = Bench()
     for records, lines in arrivals(KILL):
         bench.lands(landing(records, lines))
-    bench.memory._group("busy")
+    bench.memory.bring(["busy"])
     bench.now += FORGET_S + 1
     bench.judge._touched_at["busy"] = bench.now
     bench.lands(LandedPieces())
@@ -185,7 +185,7 @@ def test_of_many_groups_those_leave_that_were_quiet_longest_once_they_are_stored
     monkeypatch.setattr(judge, "MOST_GROUPS", 2)
     bench = Bench()
     for at, name in enumerate(["first", "second", "third", "waiting", "fourth"]):
-        bench.memory._group(name)
+        bench.memory.bring([name])
         bench.judge._touched_at[name] = bench.now + at
     bench.memory.waiting.add("waiting")
     bench.lands(LandedPieces())
@@ -217,6 +217,6 @@ def test_commits_of_a_group_are_known_by_its_whole_name(name: bytes) -> None:
         for n, g in enumerate([name, name + b"roup"])
     ]
     bench.lands(landing(records, ()))
-    bench.memory._group(group_id)
+    bench.memory.bring([group_id])
     found = list(bench.judge._commits_of(bench.memory, group_id))
     assert [r.offset for r in found] == [0]

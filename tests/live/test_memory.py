@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -86,9 +87,10 @@ def test_a_group_comes_with_its_past_and_what_came_twice_is_there_once() -> None
     half = len(evidence.records) // 2
 
     class Tables(NoPast):
-        def of_group(self, group_id: str, routes: object) -> GroupPast:
-            assert group_id == "orders-app"
-            return GroupPast(events=[*evidence.records[:half], *evidence.lines], marks=evidence.marks)
+        def of_groups(self, groups: Mapping[str, object]) -> dict[str, GroupPast]:
+            assert list(groups) == ["orders-app"]
+            past = GroupPast(events=[*evidence.records[:half], *evidence.lines], marks=evidence.marks)
+            return {"orders-app": past}
 
     memory = ClusterMemory("c", Tables())
     pieces = list(arrivals(capture))
@@ -116,7 +118,8 @@ def test_marks_that_overlap_become_one_whichever_came_first() -> None:
     )  # fmt: skip
     for order in ([stored, arrived], [arrived, stored]):
         memory = ClusterMemory("c", NoPast())
-        group = memory._group("g")
+        memory.bring(["g"])
+        group = memory.groups["g"]
         group.stored_marks = order[:1]
         group.add_mark(order[1])
         (mark,) = group.all_marks()

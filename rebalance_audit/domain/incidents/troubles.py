@@ -63,7 +63,9 @@ def troubles(rows: ClusterRows, episodes: Sequence[Episode]) -> list[Trouble]:
     plan_of = {r.reassignment_id: place for place, plan in enumerate(plans) for r in plan}
     sets = _Sets(len(episodes) + len(plans))
     place_of = {id(e): place for place, e in enumerate(episodes)}
-    for move, episode in caused:
+    moves_of: dict[int, list[int]] = defaultdict(list)
+    for at, (move, episode) in enumerate(caused):
+        moves_of[place_of[id(episode)]].append(at)
         if move.reassignment_id in plan_of:
             sets.unite(place_of[id(episode)], len(episodes) + plan_of[move.reassignment_id])
     for one, other in (*_storms(rows, episodes), *_same_moment(episodes), *_same_broker(caused)):
@@ -78,7 +80,7 @@ def troubles(rows: ClusterRows, episodes: Sequence[Episode]) -> list[Trouble]:
                 kind=min(kinds, key=PRECEDENCE.index),
                 episodes=own,
                 reassignments=moved,
-                leader_moves=[m for m, e in caused if any(e is mine for mine in own)],
+                leader_moves=[caused[at][0] for at in sorted(at for p in places for at in moves_of.get(p, ()))],
             )
         )
     return found

@@ -1,0 +1,46 @@
+"""The past of many groups, read at once, is that of each by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ingest.evidence import import_evidence
+from ingest.landing import Landing
+from rebalance_audit.domain.detect import DEFAULT_OF
+from rebalance_audit.live import past
+from rebalance_audit.live.past import WarehousePast
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs import pipeline
+from tests.captures import GOLDEN
+
+
+@pytest.mark.parametrize("most_events", [past.MOST_EVENTS, 3])
+@pytest.mark.parametrize(("capture", "least"), [("2.3.1/side_by_side_in_trouble", 3), ("4.3.0/connect_worker_lost", 2)])
+def test_many_groups_have_the_past_that_each_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capture: str, least: int, most_events: int
+) -> None:
+    monkeypatch.setattr(past, "MOST_EVENTS", most_events)
+    warehouse = Warehouse.open(tmp_path, create=True)
+    import_evidence(GOLDEN / capture, Landing(tmp_path))
+    pipeline.run(warehouse, engine="local", with_quality=False)
+    rows = warehouse.query("SELECT DISTINCT cluster_id, group_id FROM gold.rebalance ORDER BY 2").to_pylist()
+    tables = WarehousePast(warehouse, rows[0]["cluster_id"], DEFAULT_OF)
+    known = tables.of_cluster()
+    groups = {
+        group_id: [route for route, homes in known.routes.items() if group_id in homes]
+        for group_id in (*(row["group_id"] for row in rows), "one that is not there")
+    }
+    assert len(groups) >= least
+    together = tables.of_groups(groups)
+    assert together.keys() == groups.keys()
+    for group_id, routes in groups.items():
+        (alone,) = tables.of_groups({group_id: routes}).values()
+        one = together[group_id]
+        assert sorted(event.ref for event in one.events) == sorted(event.ref for event in alone.events)
+        assert {event.ref: event for event in one.events} == {event.ref: event for event in alone.events}
+        assert sorted(map(repr, one.marks)) == sorted(map(repr, alone.marks))
+        assert one.is_whole == alone.is_whole
+    assert any(one.events for one in together.values())
+    assert all(one.is_whole for one in together.values()) == (most_events > 3)
