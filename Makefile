@@ -15,6 +15,7 @@ export GX_ANALYTICS_ENABLED := false
 .DEFAULT_GOAL := help
 
 help: ## List the targets
+	@echo "Begin with make demo (needs Python alone) or make doctor. All targets:"
 	@grep -E '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 $(STAMP): requirements/all.txt pyproject.toml

@@ -21,7 +21,10 @@ table at `<warehouse>/<layer>/<noun>`; `published.json` names the versions of go
 
 
 def page() -> str:
-    parts = [HEAD.format(version=tables.SCHEMA_VERSION)]
+    parts = [HEAD.format(version=tables.SCHEMA_VERSION), "\n| table | a row is |\n| --- | --- |\n"]
+    for table in tables.BY_NAME.values():
+        anchor = table.name.replace(".", "")
+        parts.append(f"| [{table.name}](#{anchor}) | {table.doc.split('. ')[0].rstrip('.').replace('|', '/')} |\n")
     for table in tables.BY_NAME.values():
         parts.append(f"\n## {table.name}\n\n{table.doc} Key: {', '.join(f'`{name}`' for name in table.key)}.\n\n")
         parts.append("| column | type | meaning |\n| --- | --- | --- |\n")

@@ -62,7 +62,7 @@ def stages(names: list[str], *, quiet: bool = False) -> Iterator[Callable[[str, 
         return
     with meter("stages", unit="stages") as progress:
         done = 0
-        progress(0, len(names), "starting Spark")
+        progress(0, len(names), "starting")
 
         def show(stage: str, what: str) -> None:
             nonlocal done
