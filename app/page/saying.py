@@ -33,12 +33,12 @@ def note(template: str, /, **parts: object) -> None:
 
 
 def not_read(table: str) -> None:
-    """In the place of what a table that could not be read (`Tables.unread`) would have shown."""
+    """Says which table could not be read (`Tables.unread`), in place of what it would have shown."""
     note("Not known: {table} cannot be read.", table=table)
 
 
 def nothing(unread: str | None, template: str, /, **parts: object) -> None:
-    """That there is none; where the table that holds them could not be read, that nobody knows."""
+    """Says that there is none; or, where their table could not be read, that this is not known."""
     if unread is None:
         note(template, **parts)
     else:

@@ -130,7 +130,7 @@ def time_line(span: Span) -> None:
 
 
 def nothing_here(last_at_ms: int | None) -> None:
-    """The chosen time has no rebalance of this group: when its last was, and a way there."""
+    """Says that the chosen time has no rebalance of this group, when its last was, and links there."""
     page.say(
         "No rebalance in this time; the last was {when}.", when=words.when(last_at_ms, clock.now_ms(), page.zone())
     )

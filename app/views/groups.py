@@ -34,7 +34,7 @@ def matching(frame: pd.DataFrame, wanted: str, chosen: dict[str, str | None], on
 
 
 def filters(frame: pd.DataFrame) -> dict[str, str | None]:
-    """Those that would leave something out."""
+    """The filters that would leave something out."""
     choices: dict[str, list[str]] = {}
     for name, column in FILTERS.items():
         options = sorted(frame[column].dropna().unique())

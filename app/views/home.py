@@ -49,7 +49,7 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind]) -> str | None:
 
 
 def kinds(found: list[IncidentKind]) -> None:
-    """How much of each there is, where the list cannot show it all; a link to all findings of that rule."""
+    """How many incidents of each kind are open, where the list cannot show all; a link to that rule's findings."""
     with st.container(horizontal=True, gap="small", key="kinds"):
         for k in found[:MOST_KINDS]:
             name = rule_name(k.kind)

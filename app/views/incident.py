@@ -53,7 +53,7 @@ def histories(i: IncidentRow, costs: list[GroupCost]) -> list[tuple[str, list[Re
 
 
 def around(i: IncidentRow) -> Span:
-    """All of it with the alerts that went out as it went on, and some room."""
+    """The time to draw: the whole incident, the alerts that went out meanwhile, and some room."""
     length = i.last_at_ms - i.first_at_ms
     soon = [a.at_ms for a in alerts or () if a.at_ms <= i.last_at_ms + length + ALERTS_SOON_MS]
     room = max(1_500, length // 14)

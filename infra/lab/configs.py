@@ -57,7 +57,7 @@ def broker_settings(version: str, place: BrokerPlace, *, replicas: int, extra: S
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FurtherListener:
-    """A further door of the brokers, beside the plain one that the lab itself uses."""
+    """A further listener of the brokers, beside the plain one that the lab itself uses."""
 
     name: str
     protocol: str

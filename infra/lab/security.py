@@ -1,4 +1,4 @@
-"""What a guarded broker needs: certificates (right, expired, of another host, of another authority), doors with TLS and
+"""A guarded broker: certificates (right, expired, of another host, of another authority), listeners with TLS and
 SASL, and rights. Keys live in the run folder and are worth nothing elsewhere."""
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def guarded_properties(
     name to password for PLAIN (those of SCRAM are made by an admin client)."""
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",  # the lab's own door
+        "super.users": "User:ANONYMOUS",  # the lab's own listener
     }
     for listener, protocol in LISTENERS.items():
         door = f"listener.name.{listener.lower()}"

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from rebalance_audit.alerts.message import safe
-from rebalance_audit.alerts.target import SUBJECT_WIDTH, AlertError, NotDelivered, ask, masked, post
+from rebalance_audit.alerts.target import SUBJECT_WIDTH, NoTargetError, NotDelivered, ask, masked, post
 from rebalance_audit.domain.incidents.responses import Response, response_id
 
 _ALERTS = re.compile(r"/api/v2/alerts/?$")
@@ -26,7 +26,7 @@ _ALERTS = re.compile(r"/api/v2/alerts/?$")
 def silence_at(target: str, silenced: Response) -> str | None:
     """`POST /api/v2/silences` at the Alertmanager whose `/api/v2/alerts` the target is; the silence's id there.
 
-    It matches the labels that alerts have, `subject` (the first group) and `cluster`. Raises AlertError for a target
+    It matches the labels that alerts have, `subject` (the first group) and `cluster`. Raises NoTargetError for a target
     that is no Alertmanager, NotDelivered if it does not take it.
     """
     answer = post(silences_url(target), json.dumps(_silence(silenced)).encode())
@@ -81,9 +81,9 @@ def _lift(target: str, silence_id: str | None) -> None:
 
 
 def silences_url(target: str) -> str:
-    """Where this Alertmanager takes silences. Raises AlertError for a target that is none."""
+    """Where this Alertmanager takes silences. Raises NoTargetError for a target that is none."""
     if not is_alertmanager(target):
-        raise AlertError(f"{masked(target)} is no Alertmanager: give the URL that ends in /api/v2/alerts.")
+        raise NoTargetError(f"{masked(target)} is no Alertmanager: give the URL that ends in /api/v2/alerts.")
     parts = urlsplit(target)
     return parts._replace(path=_ALERTS.sub("/api/v2/silences", parts.path)).geturl()
 

@@ -82,7 +82,7 @@ def _recorded(clusters: Mapping[str, Path], warehouse: str | None, port: int, *,
     warehouse = warehouse or str(CHECKOUT / ".build" / "demo" / _fingerprint(clusters))
     if not no_serve:
         port = free_port(LOOPBACK, port)  # refused now, not when all is done
-        note(f"The app will be at http://{LOOPBACK}:{port} in a few seconds.", quiet=quiet)
+        note(f"The app will be at http://{LOOPBACK}:{port} within a minute.", quiet=quiet)
     started = time.monotonic()
     for name, capture in clusters.items():
         note(f"{name}: {_description(capture)}", quiet=quiet)

@@ -1,4 +1,4 @@
-"""What a page shows, as a reader meets it: its words, cells, labels and the texts of its pictures, and the numbers in
+"""What a page shows, as a reader sees it: its words, cells, labels and the texts of its pictures, and the numbers in
 them. A number is read back with the room its rounding leaves, so that it can be held to a value of the tables."""
 
 from __future__ import annotations

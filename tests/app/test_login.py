@@ -1,4 +1,4 @@
-"""The log-in as people meet it: `rebalance-audit ui` behind a real OpenID provider, in a real browser."""
+"""The log-in as people see it: `rebalance-audit ui` behind a real OpenID provider, in a real browser."""
 
 from __future__ import annotations
 

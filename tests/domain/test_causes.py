@@ -89,7 +89,7 @@ def test_each_phrase_stands_once() -> None:
 
 
 @pytest.mark.parametrize("cause", [cause for cause in Cause if cause.startswith("connect_")])
-def test_connects_own_causes_are_met_in_connect_alone(cause: Cause) -> None:
+def test_connects_own_causes_occur_in_connect_alone(cause: Cause) -> None:
     assert cause.facts.protocols == {Protocol.CONNECT}
 
 

@@ -37,7 +37,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @contextlib.contextmanager
 def broker_showing(server: Certified, *, clients_of: Authority | None = None) -> Iterator[str]:
-    """A door with that certificate, which asks for one of that authority's."""
+    """A listener with that certificate, which asks for one of that authority's."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if clients_of is not None:
         context.load_verify_locations(str(clients_of.certificate))

@@ -1,4 +1,4 @@
-"""`watch` as its users meet it: a process that follows a log, and somebody who is called."""
+"""`watch` as its users see it: a process that follows a log, and somebody who is called."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def _same_broker(caused: Sequence[tuple[LeaderMove, Episode]]) -> Iterator[tuple
 
 
 class _Sets:
-    """Places 0 … n-1, united."""
+    """Disjoint sets of the places 0 … n-1."""
 
     def __init__(self, count: int) -> None:
         self._parent = list(range(count))

@@ -103,7 +103,7 @@ class MetadataReader:
         return max(reached, min(offset, _stretch_at(self.stretches, offset - 1)[1]))
 
     def _stands_for_nothing(self, end_offset: int) -> bool:
-        """A snapshot of what was read from the log, or from another snapshot."""
+        """Whether all that this snapshot stands for was read: from the log, or from another snapshot."""
         is_from_zero = bool(self.stretches) and end_offset > 0 and _stretch_at(self.stretches or (), 0)[1] > 0
         return (self.has_base or is_from_zero) and end_offset <= self._reached(end_offset)
 
