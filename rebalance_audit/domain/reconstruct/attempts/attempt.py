@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.kinds import Outcome
+from rebalance_audit.domain.log_lines.reasons import classify_reason
 from rebalance_audit.domain.model import GroupRecord, LogEvent, LogKind
 from rebalance_audit.domain.reconstruct.reconstruction import Contradiction, of_line
 from rebalance_audit.domain.records import GroupMetadataValue
@@ -59,6 +61,8 @@ class Attempt:
     received: LogEvent | None = None
     emptied: LogEvent | None = None
     failure: LogEvent | None = None
+    unwritten: LogEvent | None = None
+    """The `Preparing` line of the next one, if it says that the record of this one could not be written."""
     replaced: LogEvent | None = None
     """The line by which a static member came back; None unless this is a rewrite."""
     converted: LogEvent | None = None
@@ -90,6 +94,7 @@ class Attempt:
             self.received,
             self.emptied,
             self.failure,
+            self.unwritten,
             self.replaced,
             self.converted,
         )
@@ -110,6 +115,8 @@ class Attempt:
             return Outcome.MISSING
         if self.value is not None:
             return Outcome.COMPLETED if self.value.members else Outcome.EMPTIED
+        if self.unwritten is not None:
+            return Outcome.FAILED
         if self.received is not None or self.rewrite_seq or self.converted is not None:
             return Outcome.COMPLETED
         if self.emptied is not None:
@@ -242,8 +249,11 @@ class _LineReader:
             # It came back with another subscription or protocol: a rebalance, not a rewrite.
             self._waiting.insert(0, last.replaced)
             self.attempts.pop()
-        if str(line.fields.get("reason", "")).startswith(_DOWNGRADE):
+        reason = str(line.fields.get("reason", ""))
+        if reason.startswith(_DOWNGRADE):
             self._begin(number, converted=line)
+        if last is not None and last.number == number and classify_reason(reason, None).trigger == Cause.APPEND_FAILED:
+            last.unwritten = line
         if number == 0 and self.attempts and self.attempts[-1].number > 1:
             self._incarnation += 1  # deleted meanwhile, and started again
         self._end_waiting(line)
@@ -307,6 +317,7 @@ def _join(spine: list[Attempt], logged: list[Attempt]) -> list[Contradiction]:
         best.preparing, best.stabilized = line_attempt.preparing, line_attempt.stabilized
         best.received, best.emptied = line_attempt.received, line_attempt.emptied
         best.failure, best.during = line_attempt.failure, line_attempt.during
+        best.unwritten = line_attempt.unwritten
         best.converted = line_attempt.converted
         line_attempt.record = best.record
     if not spine or all(a.record is not None for a in logged):

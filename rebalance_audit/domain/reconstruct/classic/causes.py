@@ -77,6 +77,7 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
         if rebalance.kind == "rebalance" and _elected_another(before):
             recorded = [_changed_assignor(t) for t in recorded]
         recorded = _put_out_by_nobody_known(before, recorded, after)
+        recorded = _fewer_than_missing(before, recorded)
     triggers += recorded
     if not triggers and after is not None:
         triggers = _without_member_change(before, rebalance, after)
@@ -176,6 +177,19 @@ def _put_out_by_nobody_known(
     if gone and recorded[0].trigger == Cause.MEMBER_LEFT:
         return [*gone, *(t for t in recorded if t not in gone)]
     return recorded
+
+
+def _fewer_than_missing(before: Before, recorded: list[Trigger]) -> list[Trigger]:
+    """More generations are missing before this one than members came and went: most of them had other reasons, and so
+    may this one have."""
+    missing = before.course.attempts[before.index - 1] if before.index else before.attempt
+    if missing.missing_to is None or before.delivered is None:
+        return recorded
+    missing_count = before.attempt.number - before.delivered.number - 1
+    if not recorded or missing_count <= sum(max(len(t.members), 1) for t in recorded):
+        return recorded
+    detail = f"{missing_count} generations are missing before it, and nothing says what began this one"
+    return [Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail), *recorded]
 
 
 def _elected_another(before: Before) -> bool:

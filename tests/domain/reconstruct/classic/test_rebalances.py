@@ -116,6 +116,44 @@ def test_a_number_that_only_a_line_shows_was_superseded_not_missing() -> None:
     assert rebalances(story)[1].started_at_ms == 5_000
 
 
+UNWRITTEN = (
+    f"Error COORDINATOR_NOT_AVAILABLE when storing group assignment during SyncGroup (member: {member_id('c1')})"
+)
+
+
+def test_a_generation_whose_record_could_not_be_written_failed_and_gave_nothing() -> None:
+    """By the lines of 3.9.1, as `group_cannot_be_written` has them: the leader's assignment had come."""
+    story = (
+        a_group()
+        .generation(2, {"c1": "0 1"}, at_ms=1_000)
+        .commit(0, at_ms=4_990)
+        .preparing(2, f"Adding new member {member_id('c2')} with group instance id None", at_ms=5_000)
+        .stabilized(3, at_ms=6_000, member_count=2)
+        .received(3, at_ms=6_010)
+        .preparing(3, UNWRITTEN, at_ms=6_011)
+        .stabilized(4, at_ms=6_100, member_count=2)
+        .received(4, at_ms=6_110)
+        .generation(4, {"c1": "0", "c2": "1"}, at_ms=6_110, joined_at_ms=6_100)
+    )
+    assert [(n, o, t) for n, _, o, t in generations_of(story)] == [
+        (2, "completed", "unknown"),
+        (3, "failed", "member_joined"),
+        (4, "completed", "append_failed"),
+    ]
+    failed, last = rebalances(story)[1:]
+    assert (failed.assigned_at_ms, failed.movements) == (None, ())
+    assert moves(last) == {"orders-0": ("returned", "c1", "c1"), "orders-1": ("moved", "c1", "c2")}
+
+
+def test_where_more_generations_are_missing_than_members_came_none_of_these_began_the_next_one() -> None:
+    story = a_group().generation(2, {"c1": "0"}, at_ms=1_000)
+    few = a_group().generation(2, {"c1": "0"}, at_ms=1_000).generation(4, {"c1": "", "c2": "0"}, at_ms=9_000)
+    many = story.generation(9, {"c1": "", "c2": "0"}, at_ms=9_000)
+    assert rebalances(few)[-1].trigger == "member_joined"
+    last = rebalances(many)[-1]
+    assert (last.trigger, [t.trigger for t in last.triggers]) == ("unknown", ["unknown", "member_joined"])
+
+
 def test_a_number_that_nothing_shows_is_missing() -> None:
     story = a_group().generation(4, {"c1": "0"}, at_ms=1_000).generation(7, {"c1": "0"}, at_ms=9_000)
     assert [(n, o) for n, _, o, _ in generations_of(story)] == [
