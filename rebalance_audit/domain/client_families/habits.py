@@ -202,6 +202,18 @@ def may_let_go_without_coordinator(families: Families) -> bool:
     return bool(families & _NEEDS_COORDINATOR)
 
 
+def may_end_its_generation(families: Families) -> bool:
+    """Whether such a member gives everything up by itself, and joins again, when a commit fails
+    (docs/clients.md#losing-the-coordinator)."""
+    return families == {ClientFamily.KAFKA_GO}
+
+
+def may_commit_after_loss(families: Families) -> bool:
+    """Whether a commit of such a member may have waited for a coordinator until after it had given everything up
+    (docs/clients.md#losing-the-coordinator)."""
+    return ClientFamily.LIBRDKAFKA in families
+
+
 def may_poll_out(families: Families) -> bool:
     """Whether such a member can have left because its application did not poll in time."""
     return any(HABITS[f].has_poll_interval for f in families)

@@ -43,9 +43,12 @@ class HandOvers:
         self._stretches: dict[tuple[Holding, Resource | None], tuple[Stretch, tuple[Mark, ...]]] = {}
         """By holding as a whole, or by one partition of it."""
         self._one_by_one: dict[Holding, bool] = {}
+        self._slowest: dict[Holding, float | None] = {}
         self._resumes: dict[tuple[str, Resource | None], tuple[Mark, ...]] = {}
         """By new owner, or by one partition where it begins with each by itself."""
         self._begins_one_by_one: dict[str, bool] = {}
+        self._interval_ms: dict[str, float | None] = {}
+        """How often it commits what it kept."""
         self._shown: dict[tuple[Holding | None, Resource | None, str | None], _Shown] = {}
         """By what was given up together and its new owner."""
 
@@ -125,8 +128,9 @@ class HandOvers:
             interval_ms = self._before.course.commits.interval_between(
                 kept, -1 if since is None else since, self._record.offset
             )
-            known = may_let_go_one_by_one(self._before.families(new), interval_ms)
+            known = may_let_go_one_by_one(self._before.families(new), interval_ms, new.rebalance_timeout)
             self._begins_one_by_one[new.member_id] = known
+            self._interval_ms[new.member_id] = interval_ms
         return known
 
     def _resumed(self, new: MemberMetadata, added: frozenset[Resource], begun: Resource | None) -> tuple[Mark, ...]:
@@ -140,7 +144,7 @@ class HandOvers:
             )
             if begun is not None:
                 first_ms = commits.first_of(begun, self._record.offset, self._until)
-                delivered = begun_marks(self._record, first_ms)
+                delivered = begun_marks(self._record, first_ms, self._interval_ms[new.member_id])
             else:
                 delivered = self._delivered_to(new)
             known = self._resumes[new.member_id, begun] = (*delivered, *bound)
@@ -191,7 +195,7 @@ class HandOvers:
             inferred=silence.inferred(before, owner.member_id) if is_unexplained else None,
             families=before.families(owner),
             lets_go_one_by_one=self._lets_go_one_by_one(holding, resource, held),
-            message_gap_ms=self._message_gap_ms(holding, resource, held),
+            message_gap_ms=self._slowest_ms(holding, resource, held),
             quiet_ms=self._quiet_ms(holding, held),
             was_idle=is_unexplained and silence.was_idle(before, owner.member_id),
             may_be_dropped=is_unexplained and silence.may_be_dropped(before, owner),
@@ -216,16 +220,24 @@ class HandOvers:
             given = course.attempts[holding.attempt_index].record
             since = -1 if given is None else given.offset
             interval_ms = course.commits.interval_between(held or (resource,), since, self._record.offset)
-            known = may_let_go_one_by_one(self._before.families(holding.member), interval_ms)
+            member = holding.member
+            known = may_let_go_one_by_one(self._before.families(member), interval_ms, member.rebalance_timeout)
             self._one_by_one[holding] = known
         return known
 
-    def _message_gap_ms(self, holding: Holding, resource: Resource, held: frozenset[Resource]) -> float | None:
+    def _slowest_ms(self, holding: Holding, resource: Resource, held: frozenset[Resource]) -> float | None:
+        """Of a member that may be sarama's. Its last commit waits for the last of its fetches, and each broker's fetch
+        for that broker's next message: for the partition's that has the fewest, if it may be the only one there."""
         if not self._lets_go_one_by_one(holding, resource, held):
             return None
-        course = self._before.course
-        given = course.attempts[holding.attempt_index].record
-        return course.commits.message_gap_ms(held, -1 if given is None else given.offset, self._record.offset)
+        if holding not in self._slowest:
+            course = self._before.course
+            given = course.attempts[holding.attempt_index].record
+            since = -1 if given is None else given.offset
+            gaps = [course.commits.message_gap_ms((each,), since, self._record.offset) for each in held]
+            known = [gap for gap in gaps if gap is not None]
+            self._slowest[holding] = max(known) if known and len(known) == len(gaps) else None
+        return self._slowest[holding]
 
     def _quiet_ms(self, holding: Holding, held: frozenset[Resource]) -> int | None:
         if self._before.families(holding.member) != KAFKAJS:

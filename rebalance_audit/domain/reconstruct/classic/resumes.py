@@ -12,6 +12,7 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
     ASSIGNED_CALLBACK_AFTER_MS,
     ASSIGNED_CALLBACK_MS,
     FIRST_COMMIT_AFTER_FETCHES_MS,
+    FIRST_COMMIT_AFTER_INTERVAL_MS,
     LATE_BEGIN_MS,
     LINE_SLACK_MS,
     TASKS_CALLBACK_MS,
@@ -45,7 +46,7 @@ def delivered_marks(record: GroupRecord, basis: Basis) -> tuple[Mark, ...]:
     )
 
 
-def begun_marks(record: GroupRecord, first_commit_at_ms: int | None) -> tuple[Mark, ...]:
+def begun_marks(record: GroupRecord, first_commit_at_ms: int | None, interval_ms: float | None) -> tuple[Mark, ...]:
     """When a member that may be sarama's began with a partition beside those it kept: fetches of these come first, so
     its first commit shows it, at most an interval before."""
     detail = "sarama begins when fetches of what it keeps are back"
@@ -53,8 +54,9 @@ def begun_marks(record: GroupRecord, first_commit_at_ms: int | None) -> tuple[Ma
     lower = recorded(LOWER, record.at_ms, "the assignment was delivered", record.ref)
     if first_commit_at_ms is None:
         return lower, began_between((since_ms, since_ms + LATE_BEGIN_MS), since_ms, detail, record.ref)
-    since_ms = max(since_ms, first_commit_at_ms - FIRST_COMMIT_AFTER_FETCHES_MS)
-    until_ms = max(since_ms, first_commit_at_ms)
+    before_ms = max(FIRST_COMMIT_AFTER_FETCHES_MS, round(interval_ms or 0) + FIRST_COMMIT_AFTER_INTERVAL_MS)
+    since_ms = max(since_ms, first_commit_at_ms - before_ms)
+    until_ms = max(since_ms, min(first_commit_at_ms, record.at_ms + LATE_BEGIN_MS))
     return lower, began_between((since_ms, until_ms), (since_ms + until_ms) // 2, detail, record.ref)
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from rebalance_audit.domain.client_families import may_let_go_without_coordinator
+from rebalance_audit.domain.client_families import (
+    may_commit_after_loss,
+    may_end_its_generation,
+    may_let_go_without_coordinator,
+)
 from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis, EvidenceTier
 from rebalance_audit.domain.model import NO_END, Mark
 from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
@@ -49,7 +53,8 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
         marks = given_to_the_dead(stretch)
     own = commits.last_between([stretch.resource], since, until) if stretch.lets_go_one_by_one else commit
     if own is not None:
-        marks.append(recorded(LOWER, own[0] - stretch.commit_slack_ms, "the owner's last commit", own[1]))
+        held_ms = own[0] - (stretch.owner.session_timeout if _lost_its_coordinator(stretch) else 0)
+        marks.append(recorded(LOWER, held_ms - stretch.commit_slack_ms, "the owner's last commit", own[1]))
     if last.rewrite_seq:
         return marks + _returned_static(stretch, commit)
     if stretch.is_gone:
@@ -59,6 +64,15 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
             return marks + _given_to_nobody(stretch, stretch.revoked, commits, since)
         return marks + _taken_away(stretch, commits, until)
     return marks + _survived(stretch, commit)
+
+
+def _lost_its_coordinator(stretch: Stretch) -> bool:
+    """Everybody went, and it came again under a new id: nobody had a coordinator for so long that they gave up. A
+    commit that had waited for the next one was written after that."""
+    if not stretch.is_gone or stretch.returned is None or not may_commit_after_loss(stretch.families):
+        return False
+    there, here = stretch.between.given.member_ids, stretch.between.attempts[-1].member_ids
+    return there is not None and here is not None and len(there) > 1 and there.isdisjoint(here)
 
 
 def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
@@ -72,7 +86,7 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
     if heard_at_ms is not None and preparing is not None and started_it:
         detail = "its own re-join began the rebalance"
         marks.append(logged(UPPER, heard_at_ms + LINE_SLACK_MS, detail, preparing.ref))
-    elif between.heard_mark is not None:
+    elif between.heard_mark is not None and not may_end_its_generation(stretch.families):
         marks.append(between.heard_mark)
     if commit is not None and joined_at_ms is not None:
         is_recent = commit[0] >= joined_at_ms - RECENT_COMMIT_MS

@@ -31,12 +31,16 @@ from .between import Between
 _ONE_BY_ONE_INTERVAL_MS = 2_500
 """sarama commits every second where something moves, the others every five
 (docs/clients.md#letting-go-one-by-one)."""
+_DEFAULT_OF_SARAMA_MS = 60_000
+"""`Consumer.Group.Rebalance.Timeout`. Java, whose members look like sarama's otherwise, writes five minutes."""
 KAFKAJS: Families = frozenset({ClientFamily.KAFKAJS})
 
 
-def may_let_go_one_by_one(families: Families, interval_ms: float | None) -> bool:
-    """Whether a member that commits so often may be sarama's; None: not known how often."""
-    return ClientFamily.SARAMA in families and (interval_ms is None or interval_ms <= _ONE_BY_ONE_INTERVAL_MS)
+def may_let_go_one_by_one(families: Families, interval_ms: float | None, rebalance_timeout_ms: int) -> bool:
+    """Whether a member that commits so often, with this rebalance timeout in its record, may well be sarama's. None:
+    not known how often."""
+    is_often = interval_ms is None or interval_ms <= _ONE_BY_ONE_INTERVAL_MS
+    return ClientFamily.SARAMA in families and (is_often or rebalance_timeout_ms == _DEFAULT_OF_SARAMA_MS)
 
 
 def commit_slack_ms(families: Families) -> int:
@@ -66,7 +70,7 @@ class Stretch:
     lets_go_one_by_one: bool
     """Each partition's handler may have ended by itself: only its own commits speak for it."""
     message_gap_ms: float | None
-    """The time between two messages over all partitions that it held. None: not known, or not needed."""
+    """The time between two messages of the slowest partition that it held. None: not known, or not needed."""
     quiet_ms: int | None
     """The longest time in which no message came while it waited for a fetch. None: not known, or not needed."""
     was_idle: bool

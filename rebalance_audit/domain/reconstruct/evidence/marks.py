@@ -37,6 +37,8 @@ REJOIN_MS = 20, 0
 FIRST_COMMIT_AFTER_FETCHES_MS = 1_200
 """sarama's first commit of a partition that it took beside others came 0.2 to 1.2 s after it had begun
 (docs/measured.md#sarama)."""
+FIRST_COMMIT_AFTER_INTERVAL_MS = 200
+"""So much longer than its commit interval, if that is longer than a second."""
 LATE_BEGIN_MS = 5_000
 """So late it began with one where messages were few (docs/measured.md#sarama)."""
 COMMIT_SLACK_OF_TASKS_MS = 500

@@ -283,7 +283,7 @@ def test_what_a_last_commit_proves_depends_on_whose_it_is(
 @pytest.mark.parametrize(
     ("per_s", "early_ms"),
     [
-        (10, 65),  # of two partitions: a message every 50 ms, and 1.3 times that
+        (10, 130),  # of each partition, which may be its broker's only one: a message every 100 ms, and 1.3 times that
         (1, 550),  # every half a second: a fetch waits no longer
         (None, 550),
     ],

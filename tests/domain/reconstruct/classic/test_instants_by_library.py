@@ -113,3 +113,50 @@ def test_who_cannot_go_on_without_a_coordinator_let_go_when_it_was_lost() -> Non
 
 def test_the_others_work_on_while_they_look_for_the_next_one() -> None:
     assert after_a_failover(LIBRDKAFKA).stopped_at_lower_ms == 18_990
+
+
+@pytest.mark.parametrize(
+    ("rebalance_timeout_ms", "expected"),
+    [(60_000, Basis.COMMIT_AFTER_FETCHES), (300_000, Basis.COMMIT_AS_IT_LET_GO)],
+    ids=["sarama's default", "Java's"],
+)
+def test_one_that_commits_rarely_is_saramas_by_its_rebalance_timeout(
+    rebalance_timeout_ms: int, expected: Basis
+) -> None:
+    story = a_group(rebalance_timeout_ms=rebalance_timeout_ms)
+    story.generation(1, {"c1": "0 1"}, at_ms=1_000, subscriptions={"c1": SARAMA})
+    for at_ms in (2_000, 11_000, 20_000):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms)
+    both = {"c1": "0", "c2": "1"}
+    found = by_new_owner(story.generation(2, both, at_ms=20_400, subscriptions=dict.fromkeys(both, SARAMA)))
+    best = best_estimate(found["c2"].stop_marks)
+    assert best is not None
+    assert best.basis == expected
+
+
+@pytest.mark.parametrize(
+    ("subscription", "lower_ms"), [(KAFKA_GO, 7_950), (LIBRDKAFKA, 8_990)], ids=["kafka-go", "librdkafka"]
+)
+def test_kafka_go_may_have_given_all_up_before_the_rebalance_if_a_commit_failed(
+    subscription: bytes, lower_ms: int
+) -> None:
+    """Others worked on until they heard of it, at 9 s."""
+    found = joined_by_another(subscription, last_commit_ms=8_000)
+    assert found["c1"].stopped_at_lower_ms == lower_ms
+
+
+@pytest.mark.parametrize(
+    ("who_is_new", "lower_ms"), [(("c1", "c2"), 9_950), (("c1",), 19_950)], ids=["everybody", "this one alone"]
+)
+def test_where_everybody_is_back_as_somebody_new_a_commit_may_have_waited_for_the_next_coordinator(
+    who_is_new: tuple[str, ...], lower_ms: int
+) -> None:
+    """librdkafka that finds no coordinator for its session timeout (10 s) gives all up. What it had asked to commit is
+    written when there is one again."""
+    both = {"c1": "0", "c2": "1"}
+    story = a_group(session_timeout_ms=10_000)
+    story.generation(1, both, at_ms=1_000, subscriptions=dict.fromkeys(both, LIBRDKAFKA))
+    story.commit(0, at_ms=20_000).commit(1, at_ms=20_000)
+    new = {client: f"{client}-11111111-0000-0000-0000-000000000000" for client in who_is_new}
+    story.generation(2, both, at_ms=29_000, subscriptions=dict.fromkeys(both, LIBRDKAFKA), member_ids=new)
+    assert by_new_owner(story)["c1"].stopped_at_lower_ms == lower_ms
