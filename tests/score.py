@@ -197,10 +197,16 @@ def _score_rows(
 ) -> None:
     expected = story["rebalances"]
     if records_only:
-        # A preparation that came to nothing, or that still goes on, wrote nothing.
-        expected = [x for x in expected if x["outcome"] not in ("failed", "open")]
+        # A preparation that came to nothing, or that still goes on, wrote nothing; its number is used again.
+        used = [x["number"] for x in expected]
+        expected = [
+            x for at, x in enumerate(expected)
+            if x["outcome"] != "open" and (x["outcome"] != "failed" or x["number"] not in used[at + 1 :])
+        ]  # fmt: skip
     # A generation that never got a record is a number missing to who sees records alone; epochs have theirs at once.
-    without = {"superseded": "missing"} if records_only and story.get("group_type") == "classic" else {}
+    without = (
+        {"superseded": "missing", "failed": "missing"} if records_only and story.get("group_type") == "classic" else {}
+    )
     wanted = [(x["number"], x["kind"], without.get(x["outcome"], x["outcome"])) for x in expected]
     shown = [(r.generation_id if r.generation_id is not None else r.group_epoch, r.kind, r.outcome) for r in rows]
     matches = SequenceMatcher(None, wanted, shown, autojunk=False).get_matching_blocks()

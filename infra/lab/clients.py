@@ -54,6 +54,7 @@ class Client:
             "client.id": name,
             "auto.offset.reset": "earliest",
         } | self.settings
+        time_zone = everything.pop("lab.time.zone", None)
         if library == "streams":
             everything["application.id"] = everything.pop("group.id")
         if library == "share":
@@ -66,7 +67,7 @@ class Client:
         arguments = [settings_file, ",".join(topics), f"truth/{name}.jsonl"]
         if library in JAVA_PROGRAMS:
             layout = configs.single_log_layout("client.log")
-            command = cluster.java(name, layout, SMALL_HEAP, JAVA_PROGRAMS[library], *arguments)
+            command = cluster.java(name, layout, SMALL_HEAP, JAVA_PROGRAMS[library], *arguments, time_zone=time_zone)
         elif library == "librdkafka":
             command = [sys.executable, str(Path(__file__).with_name("librdkafka_consumer.py")), *arguments]
         else:

@@ -199,15 +199,18 @@ class Cluster:
         if wait:
             self.wait_for_worker(worker)
 
-    def start_mirror_maker(self, properties: Settings) -> None:
-        """MirrorMaker 2 with workers of its own; its node is worker 1, so that what keeps logs finds its log."""
-        name = worker_name(1)
-        (self._worker_ports[1],) = free_ports(1)
-        settings_file = f"etc/{name}.properties"
-        (self.folder / settings_file).write_text(configs.render_properties(properties))
-        main = "org.apache.kafka.connect.mirror.MirrorMaker"
-        command = self.java(name, configs.connect_log_layout(self.version), WORKER_HEAP, main, settings_file)
-        self._nodes[name] = Process(name, command, folder=self.folder, output=self.folder / "output" / f"{name}.txt")
+    def start_mirror_maker(self, properties: Settings, worker: int = 1) -> None:
+        """MirrorMaker 2 with workers of its own; its node is a worker's, so that what keeps logs finds its log."""
+        name = worker_name(worker)
+        if name not in self._nodes:
+            (self._worker_ports[worker],) = free_ports(1)
+            settings_file = f"etc/{name}.properties"
+            own: Settings = {"listeners": f"http://localhost:{self._worker_ports[worker]}"}
+            (self.folder / settings_file).write_text(configs.render_properties({**properties, **own}))
+            main = "org.apache.kafka.connect.mirror.MirrorMaker"
+            command = self.java(name, configs.connect_log_layout(self.version), WORKER_HEAP, main, settings_file)
+            output = self.folder / "output" / f"{name}.txt"
+            self._nodes[name] = Process(name, command, folder=self.folder, output=output)
         self._nodes[name].start(self.environment())
 
     def wait_for_worker(self, worker: int) -> None:
@@ -239,12 +242,26 @@ class Cluster:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA", "JAVA_TOOL"))}
         return kept | {"TZ": self.time_zone}
 
-    def java(self, name: str, layout: LogLayout, heap: str, main_class: str, *arguments: str) -> list[str]:
-        """The command of one JVM in the run folder, with its logs in `logs/<name>`."""
+    def java(
+        self,
+        name: str,
+        layout: LogLayout,
+        heap: str,
+        main_class: str,
+        *arguments: str,
+        time_zone: str | int | None = None,
+    ) -> list[str]:
+        """The command of one JVM in the run folder, with its logs in `logs/<name>`. `time_zone`: where it is not the
+        cluster's."""
         suffix, text = configs.logging_config(self.version, layout, f"logs/{name}")
         logging = f"etc/{name}-log4j{suffix}"
         (self.folder / logging).write_text(text)
-        flags = [*JVM_FLAGS, heap, f"-Duser.timezone={self.time_zone}", configs.logging_flag(self.version, logging)]
+        flags = [
+            *JVM_FLAGS,
+            heap,
+            f"-Duser.timezone={time_zone or self.time_zone}",
+            configs.logging_flag(self.version, logging),
+        ]
         # ZooKeeper's client of 2.3 asks Java for a login that nobody configured.
         flags += ["-Dzookeeper.sasl.client=false"] if self.uses_zookeeper else []
         jar_folder = "libs" if "." in main_class else "client-libs"

@@ -72,7 +72,7 @@ def _surge(driver: Driver, libraries: Mapping[str, str], seed: str) -> None:
     groups.settle()
 
 
-@scenario(since="2.3.1")
+@scenario(since="2.1.1")
 def surge_deploy(driver: Driver) -> None:
     """kafka-go, aiokafka, sarama and kafkajs: each new member comes some seconds before an old one closes. Then one is
     killed, and one closes."""
@@ -80,7 +80,7 @@ def surge_deploy(driver: Driver) -> None:
     _surge(driver, libraries, "surge_deploy")
 
 
-@scenario(since="2.3.1")
+@scenario(since="2.1.1")
 def surge_deploy_of_others(driver: Driver) -> None:
     """Java, librdkafka, franz-go and kafka-python: each new member comes some seconds before an old one closes. Then
     one is killed, and one closes."""

@@ -109,7 +109,7 @@ def capture(name: str, *, version: str, output: Path, command: str, say: Callabl
     say(f"captured to {output}")
 
 
-@scenario(since="2.3.1")
+@scenario(since="2.1.1")
 def eager_join_leave_kill(driver: Driver) -> None:
     """Three Java consumers and a librdkafka one join a range group one after another; c2 closes, c3 is killed
     (session timeout 10 s), then the others close one after the other until the group is empty."""
@@ -123,7 +123,7 @@ def eager_join_leave_kill(driver: Driver) -> None:
     driver.rest(3)
 
 
-@scenario(since="2.3.1")
+@scenario(since="2.1.1")
 def cooperative_scale_up(driver: Driver) -> None:
     """A cooperative-sticky group grows from one member to three, then c1 (its leader) leaves."""
     members = Members(driver, "payments-app", {"payments": 8}, mode="cooperative", assignor="cooperative-sticky")

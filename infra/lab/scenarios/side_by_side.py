@@ -51,7 +51,7 @@ def _join(driver: Driver, suffix: str, numbers: Sequence[str], **options: str | 
         _all(driver, suffix, start, Cause.MEMBER_JOINED, number)
 
 
-@scenario(since="2.3.1")
+@scenario(since="2.1.1")
 def side_by_side(driver: Driver) -> None:
     """Six libraries, a group each: three members join one after another, the first (the leader) closes, the second is
     killed (session 10 s), and the first is back."""

@@ -38,6 +38,8 @@ LOGGERS = (
 OF_NO_INTEREST = (
     "Removed 0 expired offsets",
     "Finished loading offsets and group metadata from __consumer_offsets-",  # up to 2.5, without an epoch
+    "Already loading offsets and group metadata from ",  # two orders to load one partition
+    "Loaded member MemberMetadata(",  # what the record holds that it has read
     "Starting up.",
     "[group-coordinator-event-processor-",  # threads of the Java coordinator start and stop
     "[group-coordinator-reaper]",

@@ -39,6 +39,7 @@ WATCHED = [c for c in CONSUMER_CAPTURES if "share" not in c.name]
 """Share consumers do not learn what they are given."""
 SERVER_SIDE = ("kip848", "streams")
 SLOW_TO_BEGIN = ("kafka_go_", "sarama_")
+NEVER_DELIVERED = ("superseded", "missing", "open", "failed")
 LEAST_RIGHT_WITHOUT_LINES = 0.8
 """Silence longer than both the session and max.poll.interval.ms leaves two ways to have gone: `unknown`, not wrong."""
 
@@ -50,13 +51,17 @@ def rebalances(capture: Path, *, with_lines: bool = True) -> dict[str, list[Reba
 
 def seen_by(x: dict[str, Any], group_type: str, with_lines: bool) -> str:
     """A generation that never got a record is a number missing to who sees records alone; an epoch has its own."""
-    is_missing = x["outcome"] == "superseded" and group_type == "classic" and not with_lines
+    is_missing = x["outcome"] in ("superseded", "failed") and group_type == "classic" and not with_lines
     return "missing" if is_missing else x["outcome"]
 
 
 def shown(story: dict[str, Any], with_lines: bool) -> list[dict[str, Any]]:
-    """The rebalances of the script that evidence can show: one that still runs has no record yet."""
-    return [x for x in story["rebalances"] if with_lines or x["outcome"] != "open"]
+    """The rebalances of the script that evidence can show: one that still runs has no record yet, and one that failed
+    before its join phase ended never has one: its number is used again."""
+    rows = story["rebalances"]
+    used = [x["number"] for x in rows]
+    is_again = [x["outcome"] == "failed" and x["number"] in used[at + 1 :] for at, x in enumerate(rows)]
+    return [x for x, again in zip(rows, is_again, strict=True) if with_lines or (x["outcome"] != "open" and not again)]
 
 
 @pytest.mark.parametrize("capture", CONSUMER_CAPTURES, ids=name_of)
@@ -70,7 +75,7 @@ class TestConsumerGroups:
             scripted, of = shown(expected, with_lines), expected["group_type"]
             assert rows == [(x["number"], x["kind"], seen_by(x, of, with_lines)) for x in scripted]
             for r, x in zip(found[group_id], shown(expected, with_lines), strict=True):
-                assert r.mode == x.get("mode", expected["mode"]) or r.outcome in ("superseded", "missing", "open"), x
+                assert r.mode == x.get("mode", expected["mode"]) or r.outcome in NEVER_DELIVERED, x
         assert not [r for group_id in found.keys() - groups.keys() for r in found[group_id]]
 
     def test_no_cause_is_wrong(self, capture: Path, with_lines: bool) -> None:
@@ -113,6 +118,8 @@ class TestWhatClientsSaw:
         limit_ms = (
             200 if capture.name.startswith(SERVER_SIDE) else 400 if capture.name.startswith(SLOW_TO_BEGIN) else 50
         )
+        if capture.name == "group_cannot_be_written" and not with_lines:
+            limit_ms = 200  # a third of its pauses are of one storm, and records alone do not say when that began
         assert not truth or statistics.median(score.errors_ms) <= limit_ms
 
     def test_so_do_both_ends_of_each(self, capture: Path, with_lines: bool) -> None:
