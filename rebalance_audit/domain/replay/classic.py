@@ -35,6 +35,9 @@ ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] 
     "cooperative-sticky": assign_cooperatively,
 }
 EXPIRIES = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
+BESIDE_BEATS = EXPIRIES | {Cause.MEMBER_POLL_TIMEOUT}
+"""These come at the very time of other members' heartbeats: sessions end so many intervals after a heartbeat, and
+librdkafka notices that its application does not poll when its thread wakes, as it does for heartbeats."""
 FORGETFUL = ("range", "roundrobin")
 """Assignors that do not ask what members own."""
 LATE_SYNC_SHARE = 0.2
@@ -45,6 +48,10 @@ BEAT_CHECK_MS = 100
 """While the application is busy, only the heartbeat thread of Java's consumer sends heartbeats. It looks once in
 retry.backoff.ms whether one is due, and counts the next interval from there. Where the poll interval is over when it
 looks, it sends none any more (AbstractCoordinator.HeartbeatThread)."""
+
+
+SAME_WAKE_MS = 1
+"""What is due within it is done in one go."""
 
 
 class State(Enum):
@@ -208,14 +215,14 @@ class ClassicGroup(PlayedGroup):
                     is_follow_up and seat.first_generation == self.generation and self.rng.random() < LATE_SYNC_SHARE
                 )
                 hears_ms = now_ms if is_waiting else process.next_beat_ms(now_ms)
-                if trigger in EXPIRIES:
-                    hears_ms = self.beat_after_expiry_ms(process, hears_ms)
+                if trigger in BESIDE_BEATS:
+                    hears_ms = self.beat_beside_ms(process, hears_ms)
                 hearing.append((hears_ms, process))
         self.hear(hearing, number)
         if was_empty:
             self.try_complete()
 
-    def beat_after_expiry_ms(self, process: PlayedProcess, next_ms: float) -> float:
+    def beat_beside_ms(self, process: PlayedProcess, next_ms: float) -> float:
         """A heartbeat of the same instant may come just before or just after."""
         now_ms, differ_ms = self.loop.now_ms, self.timing.beats_differ_ms
         if differ_ms < next_ms - now_ms < self.beat_ms - differ_ms or differ_ms == 0:
@@ -442,6 +449,9 @@ class ClassicGroup(PlayedGroup):
             heard_ms = self.loop.now_ms if waits_for_join else process.last_beat_ms(self.loop.now_ms)
             if is_silent and process.family is ClientFamily.JAVA:
                 heard_ms = process.last_late_beat_ms(self.loop.now_ms, self.rng, BEAT_CHECK_MS)
+            elif is_silent and process.family is ClientFamily.LIBRDKAFKA:
+                # It sends the heartbeat that is due when it wakes, and looks at the polls then (rd_kafka_thread_main).
+                heard_ms = process.last_beat_ms(self.loop.now_ms + SAME_WAKE_MS)
         expires_ms = heard_ms + seat.session_timeout_ms + draw(self.rng, self.timing.expire_ms)
         self.loop.at(expires_ms, lambda: self.expires(process, is_silent))
 

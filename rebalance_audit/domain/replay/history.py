@@ -13,6 +13,7 @@ from .assignors import Partition
 from .classic import EXPIRIES
 from .life import End, Grown, Life, Moment, Script, Stall
 from .polls import FullPoll
+from .process import WAKES_MS
 from .timing import LEAVE_MS
 
 BEAT_SLACK_MS = 60
@@ -139,8 +140,10 @@ class ScriptReader:
         trigger = _trigger_of(row, member)
         stopped = _stop_of(row, member.member_id)
         if trigger == Cause.MEMBER_POLL_TIMEOUT:
-            interval_ms = life.rebalance_timeout_ms or 300_000
-            since = Moment.known(start.at_ms - interval_ms)
+            polled_ms = start.at_ms - (life.rebalance_timeout_ms or 300_000)
+            # librdkafka notices it when it wakes; any other library at once.
+            woke_ms = WAKES_MS if life.family is ClientFamily.LIBRDKAFKA else 0
+            since = Moment.between(polled_ms - woke_ms, polled_ms)
             stall = Stall(since=since, until_ms=None, full_poll=self.full_polls.get(member.member_id))
             self.open.pop(member.member_id)
             self.stalled[life.client_id, life.client_host] = replace(life, stalls=(*life.stalls, stall))

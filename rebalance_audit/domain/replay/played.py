@@ -193,9 +193,9 @@ class PlayedGroup(ABC):
         if not process.is_alive:
             return
         process.busy_since_ms, process.busy_until_ms = self.loop.now_ms, until_ms
-        limit_ms = self.loop.now_ms + process.poll_interval_ms
-        if until_ms > limit_ms:
-            self.loop.at(limit_ms, lambda: self.is_busy_beyond(process, until_ms))
+        noticed_ms = process.notices_ms(self.loop.now_ms + process.poll_interval_ms)
+        if until_ms > noticed_ms:
+            self.loop.at(noticed_ms, lambda: self.is_busy_beyond(process, until_ms))
 
     def is_busy_beyond(self, process: PlayedProcess, until_ms: float) -> None:
         """Its heartbeat thread leaves for it; it works on, but nobody counts that as work."""

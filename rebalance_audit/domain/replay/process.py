@@ -48,6 +48,8 @@ class PlayedProcess:
     """It believes that it is a member."""
     claimed: Subscriber | None = None
     """What it said last when it joined, to an assignor that does not ask what it owns."""
+    wakes_from_ms: float = 0.0
+    """From its latest assignment on librdkafka's thread looks at what is due."""
     asked_ms: float = 0.0
     """When it asked to join last."""
     is_joining: bool = False
@@ -81,16 +83,26 @@ class PlayedProcess:
         """Its heartbeats start again. librdkafka's are counted on from the last one: it sends none while it joins, and
         one that was due meanwhile at once when it has (rd_kafka_cgrp_serve, rd_interval). It looks for that when its
         thread wakes, twice in a second from the assignment on (rd_kafka_cgrp_max_poll_interval_check_tmr_cb)."""
+        self.wakes_from_ms = at_ms
         if self.keeps_beats and self.has_beaten:
             due_ms = self.next_beat_ms(self.asked_ms)
             if due_ms > at_ms:
-                wake_ms = beat_ms / max(1, round(beat_ms / WAKES_MS))
-                at_ms += math.ceil((due_ms - at_ms) / wake_ms) * wake_ms - beat_ms
+                at_ms = self._woken_ms(due_ms, beat_ms) - beat_ms
         self.beats_from_ms, self.has_beaten, self.beat_ms = at_ms, True, beat_ms
 
     def beats_begin(self, at_ms: float, beat_ms: float) -> None:
-        self.beats_from_ms, self.has_beaten = at_ms, True
+        self.beats_from_ms = self.wakes_from_ms = at_ms
+        self.has_beaten = True
         self.beat_ms = beat_ms
+
+    def notices_ms(self, overdue_ms: float) -> float:
+        """When it notices that its application has not polled in time: librdkafka when its thread wakes next."""
+        return self._woken_ms(overdue_ms, self.beat_ms) if self.family is ClientFamily.LIBRDKAFKA else overdue_ms
+
+    def _woken_ms(self, at_ms: float, beat_ms: float) -> float:
+        """The first time from then on that librdkafka's thread wakes. Its heartbeats fall on such times, too."""
+        wake_ms = beat_ms / max(1, round(beat_ms / WAKES_MS))
+        return self.wakes_from_ms + math.ceil((at_ms - self.wakes_from_ms) / wake_ms) * wake_ms
 
     def renamed(self, rng: Random) -> None:
         """A member that comes back without its place gets a new id."""

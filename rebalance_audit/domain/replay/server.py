@@ -207,6 +207,7 @@ class ServerGroup(PlayedGroup):
             begun = partitions & seat.assigned
             self.ledger.works(begun, process, self.loop.now_ms)
             process.owned |= begun
+            process.wakes_from_ms = self.loop.now_ms
             self.plan_beat(seat, self.loop.now_ms)  # it acknowledges at once
 
     def asks_to_revoke(self, seat: ServerSeat, partitions: frozenset[Partition]) -> None:

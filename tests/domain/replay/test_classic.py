@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from rebalance_audit.domain.replay.life import End, Moment, Stall
+from rebalance_audit.domain.replay.life import End, Moment, Script, Stall
 from rebalance_audit.domain.replay.process import PlayedProcess
 from rebalance_audit.domain.replay.replay import replay
 from rebalance_audit.domain.replay.settings import GroupSettings
@@ -104,6 +104,39 @@ def test_heartbeats_of_a_busy_java_member_come_late(library: str, heard_s: int) 
     run = replayed(a_script(*lives), is_static=True, session_timeout_ms=5_999, max_poll_interval_ms=6_000)
     assert triggers(run)[-1] == "static_member_expired"
     assert run.cost.standstill_seconds == pytest.approx(2 * (heard_s - 16))
+
+
+def _busy_for_good(library: str, since_ms: int) -> Script:
+    """a and b, who is busy from then on. Both joined at 0."""
+    stall = Stall(since=Moment.known(since_ms), until_ms=None)
+    lives = [a_life("a", 0), a_life("b", 0, stalls=(stall,))]
+    return a_script(*(replace(life, libraries=(library,)) for life in lives))
+
+
+@pytest.mark.parametrize(("library", "left_s"), [("librdkafka", 18.5), ("java", 18.2)])
+def test_librdkafka_notices_a_busy_application_when_its_thread_wakes(library: str, left_s: float) -> None:
+    """b has not polled for 8 s at 18.2 s. librdkafka's thread wakes on half seconds after the join. a hears of it at
+    21 s, and takes b's two partitions."""
+    run = replayed(_busy_for_good(library, 10_200), max_poll_interval_ms=8_000)
+    assert run.cost.standstill_seconds == pytest.approx(2 * (21 - left_s))
+
+
+def test_a_heartbeat_beside_the_notice_comes_before_or_after_it() -> None:
+    """b leaves at 18 s, when a's heartbeat comes, too: a hears of it then, or 3 s later."""
+    script, timing = _busy_for_good("librdkafka", 10_000), replace(AT_ONCE, beats_differ_ms=15)
+    settings = GroupSettings(max_poll_interval_ms=8_000)
+    costs = [replay(script, settings, timing, Random(seed)).cost.standstill_seconds for seed in range(400)]
+    assert {round(cost) for cost in costs} == {0, 6}
+    assert sum(cost > 3 for cost in costs) / len(costs) == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_static_member_of_librdkafka_sends_the_heartbeat_due_when_it_notices() -> None:
+    """Heartbeats come each 3.004 s. b notices at 18.024 s, with its sixth heartbeat. Its session of 5.5 s ends at
+    23.524 s, and a hears of it with its eighth."""
+    settings = {"is_static": True, "session_timeout_ms": 5_500, "max_poll_interval_ms": 8_000}
+    run = replayed(_busy_for_good("librdkafka", 10_000), replace(AT_ONCE, drift_ms=(4,)), **settings)
+    assert triggers(run)[-1] == "static_member_expired"
+    assert run.cost.standstill_seconds == pytest.approx(2 * (24.032 - 18.024))
 
 
 @pytest.mark.parametrize(("poll_interval_ended_ms", "last_ms"), [(15_199, 12_100), (15_201, 15_200)])
