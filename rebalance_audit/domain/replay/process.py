@@ -96,8 +96,10 @@ class PlayedProcess:
         self.beat_ms = beat_ms
 
     def notices_ms(self, overdue_ms: float) -> float:
-        """When it notices that its application has not polled in time: librdkafka when its thread wakes next."""
-        return self._woken_ms(overdue_ms, self.beat_ms) if self.family is ClientFamily.LIBRDKAFKA else overdue_ms
+        """When it notices that its application has not polled in time: librdkafka when its thread wakes next. Where the
+        library is not known its history shows no more than when it left."""
+        is_woken = self.life.family is ClientFamily.LIBRDKAFKA
+        return self._woken_ms(overdue_ms, self.beat_ms) if is_woken else overdue_ms
 
     def _woken_ms(self, at_ms: float, beat_ms: float) -> float:
         """The first time from then on that librdkafka's thread wakes. Its heartbeats fall on such times, too."""
