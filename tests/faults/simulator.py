@@ -313,7 +313,7 @@ class Receiver:
 
 class SimulatedSender(Sender):
     def __init__(self, receiver: Receiver) -> None:
-        self.name, self.key, self._receiver = TARGET, "receiver", receiver
+        self.name, self.target, self.key, self._receiver = TARGET, TARGET, "receiver", receiver
 
     def send(self, pending: Sequence[News]) -> Iterator[Sequence[News]]:
         plan = self._receiver.plan
