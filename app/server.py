@@ -27,7 +27,7 @@ LONGEST_WAIT_S = 20
 
 
 def ask_homes_questions(location: str) -> None:
-    """Their answers are remembered for whoever sees all; the pages show what cannot be read."""
+    """Ask what home asks: the answers are remembered for all who see everything. Pages show what cannot be read."""
     with contextlib.suppress(WarehouseError):
         reader = opened(location, access.SEES_ALL if access.rules() is None else access.AUDITOR)
         reader.refresh()

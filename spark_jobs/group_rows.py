@@ -152,7 +152,7 @@ class GroupReader:
 
 
 INSTANTS = ("assigned_at_ms", "joined_at_ms", "started_at_ms", "ended_at_ms", "started_lower_ms")
-"""When a rebalance was: whatever of these is known."""
+"""When a rebalance was, by any of these that is known."""
 
 
 def files_since(files: Sequence[str], from_ms: int, until_ms: int | None = None) -> list[str]:

@@ -156,7 +156,7 @@ def _projection(table: tables.Table, data: DataFrame) -> DataFrame:
 
 @functools.cache
 def _context() -> Any:
-    """It lives in memory."""
+    """A context of Great Expectations that lives in memory."""
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     return context
@@ -171,7 +171,7 @@ def _rows_on_driver() -> Any:
 
 @functools.cache
 def _rows_in_spark() -> Any:
-    """That of Spark's engine, made only when asked for: Great Expectations starts a session with it."""
+    """The batch definition of Spark's engine, made only when asked for: Great Expectations starts a session with it."""
     source = _context().data_sources.add_spark("spark")
     return source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("all")
 

@@ -30,7 +30,7 @@ SETTLED_MS = 1_000
 """A worker whose journal was silent for so long before the next rebalance has carried out what it was asked."""
 
 STOPPED_TOGETHER_MS = 1_000
-"""Two workers that run the same and are told by one assignment to stop do so within this."""
+"""Two workers that run the same and have to stop by one assignment do so within this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

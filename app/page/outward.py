@@ -16,7 +16,7 @@ ENVIRONMENT_LINKS = "REBALANCE_AUDIT_LINKS"
 
 
 def outward(span: Span, **about: str | int | None) -> None:
-    """Those whose template names nothing but `about` and the time."""
+    """The links whose template needs nothing but `about` and the time."""
     values = {**about, "from_ms": span.from_ms, "to_ms": span.to_ms}
     for title, template in json.loads(os.environ.get(ENVIRONMENT_LINKS) or "[]"):
         if (address := filled(template, values)) is not None:

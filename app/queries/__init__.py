@@ -52,5 +52,5 @@ def opened(location: str, visitor: Visitor) -> Questions:
 
 
 def opened_for_visitor(location: str) -> Questions:
-    """The reader for whoever looks at the page that is being drawn."""
+    """The reader for the visitor of the page that is being drawn."""
     return opened(location, replace(access.visitor(), name=None))

@@ -1,4 +1,4 @@
-"""`report`, `check` and `alert`: what is published, for people, for CI and for whoever is on call."""
+"""`report`, `check` and `alert`: what is published, for people, for CI and for those on call."""
 
 from __future__ import annotations
 

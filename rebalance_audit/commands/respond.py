@@ -1,4 +1,4 @@
-"""`ack` and `silence`: answers of people to incidents, kept in the warehouse and heeded by alerts."""
+"""`ack` and `silence`: answers of people to incidents, kept in the warehouse and honoured by alerts."""
 
 from __future__ import annotations
 

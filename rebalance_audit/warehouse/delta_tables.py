@@ -107,7 +107,7 @@ class DeltaTables:
 
     @property
     def is_writing(self) -> bool:
-        """This process holds the lease."""
+        """Whether this process holds the lease."""
         return self._lease is not None
 
     def actions(self, name: str, version: int) -> list[dict[str, Any]] | None:

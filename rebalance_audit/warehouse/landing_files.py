@@ -1,4 +1,4 @@
-"""What a landing file looks like, whoever lands it: the collector, an import, or Spark's tasks."""
+"""The form of a landing file, the same from the collector, an import, and Spark's tasks."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Head:
 
     @property
     def is_signature_good(self) -> bool:
-        """Made with `key`, whoever that is. An unsigned head has no good one."""
+        """Whether it was made with `key`. An unsigned head has no good one."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

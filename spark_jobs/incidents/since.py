@@ -121,7 +121,7 @@ class _KnownIncidents:
         return min([at_ms, *begins])
 
     def reaching_back(self, cluster_id: str, from_ms: int) -> int:
-        """The begin of whatever reaches beyond `from_ms`, or of what reaches into that; else `from_ms`."""
+        """The begin of the earliest that reaches beyond `from_ms`, or into one that does; else `from_ms`."""
         while True:
             spans = [
                 (row["first_at_ms"], row["last_at_ms"])
@@ -162,7 +162,7 @@ def cluster_rows(
 
 
 def reaching_back(warehouse: Warehouse, cluster_id: str, from_ms: int) -> int:
-    """The begin of whatever incident reaches beyond `from_ms`, or of those that reach into that one; else `from_ms`."""
+    """The begin of the earliest incident that reaches beyond `from_ms`, or into one that does; else `from_ms`."""
     return _KnownIncidents(warehouse).reaching_back(cluster_id, from_ms)
 
 

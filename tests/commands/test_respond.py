@@ -1,4 +1,4 @@
-"""`ack` and `silence` on a warehouse: kept at once, both of two, seen by the report and heeded by alerts."""
+"""`ack` and `silence` on a warehouse: kept at once, both of two, seen by the report and honoured by alerts."""
 
 from __future__ import annotations
 

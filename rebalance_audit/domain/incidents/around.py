@@ -25,7 +25,7 @@ NOTHING_NEW = 1 << 60
 
 
 def begin_of(spans: Collection[tuple[int, int]], from_ms: int) -> int:
-    """The begin of whatever reaches beyond `from_ms`, or of what reaches into that; otherwise `from_ms`.
+    """The begin of the earliest that reaches beyond `from_ms`, or into one that does; otherwise `from_ms`.
 
     `spans`: the first and last moment of each incident.
     """

@@ -1,4 +1,4 @@
-"""One run of one script: the happenings in their order, whatever the group makes of them."""
+"""One run of one script: the happenings in their order; what the group does about them is each protocol's."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Ledger:
         self._workers.setdefault(resource, set())
 
     def are_gone(self, resources: Iterable[Hashable], at_ms: float) -> None:
-        """Somebody deleted them: nobody waits for them any more, whoever still works on them."""
+        """Somebody deleted them: nobody waits for them any more, even if somebody still works on them."""
         for resource in resources:
             if resource in self._since:
                 self._close(resource, at_ms)
@@ -130,7 +130,7 @@ class Ledger:
                 self._had_owner.discard(resource)
 
     def has_no_owner(self) -> None:
-        """The group is empty: whoever comes next starts it cold."""
+        """The group is empty: the next member starts it cold."""
         self._had_owner = {r for r, workers in self._workers.items() if workers}
 
     def finish(self, at_ms: float) -> Standstill:

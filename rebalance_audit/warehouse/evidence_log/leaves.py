@@ -29,7 +29,7 @@ BRONZE = tuple(table.name for table in tables.TABLES if table.layer == "bronze")
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A deed of ours that takes rows of bronze away on purpose."""
+    """An action of ours that takes rows of bronze away on purpose."""
 
     verb: str
     detail: Mapping[str, Any]
