@@ -6,13 +6,16 @@ itself. So both engines run the same functions, and the tables are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+from rebalance_audit.warehouse.spreading import ArrowTask
+
+__all__ = ["ENGINES", "PARCEL", "SPARK_FROM_BYTES", "ArrowTask", "Engine", "LocalEngine", "Shared", "parcel"]
+
 Shared = TypeVar("Shared")
 
 PARCEL = pa.schema([("bucket", pa.int32()), ("slice", pa.int32()), ("grain", pa.string()), ("rows", pa.binary())])

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from rebalance_audit.cycles import seldom_cycle_search
 from rebalance_audit.domain.publish.volumes import FOLLOWED, noted
+from rebalance_audit.warehouse.spreading import in_this_process
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import SPARK_FROM_BYTES, LocalEngine
 from spark_jobs.plan import BY_NAME, STAGES
@@ -114,25 +115,29 @@ def writing_run(
     spark_from_bytes: int = SPARK_FROM_BYTES,
 ) -> Iterator[Run]:
     """Be the warehouse's one writer; what is committed is checked, and the verdicts are kept."""
-    with warehouse.lease("run"), seldom_cycle_search():
-        warehouse.clear_staging()
-        from spark_jobs.checks import Books
-        from spark_jobs.stages.stage import Run, open_gate
+    try:
+        with warehouse.lease("run"), seldom_cycle_search():
+            warehouse.clear_staging()
+            from spark_jobs.checks import Books
+            from spark_jobs.stages.stage import Run, open_gate
 
-        context = Run(
-            warehouse=warehouse,
-            open_spark=_spark_opener(spark),
-            settings=settings or {},
-            reached=reached or (lambda point: None),
-            engine=engine,
-            spark_from_bytes=spark_from_bytes,
-        )
-        books = Books(warehouse)
-        context.gate = _quality_gate(context, books) if with_quality else open_gate
-        try:
-            yield context
-        finally:
-            books.write()
+            context = Run(
+                warehouse=warehouse,
+                open_spark=_spark_opener(spark),
+                settings=settings or {},
+                reached=reached or (lambda point: None),
+                engine=engine,
+                spark_from_bytes=spark_from_bytes,
+            )
+            warehouse.spread_of = context.spread_of
+            books = Books(warehouse)
+            context.gate = _quality_gate(context, books) if with_quality else open_gate
+            try:
+                yield context
+            finally:
+                books.write()
+    finally:
+        warehouse.spread_of = in_this_process
 
 
 def _spark_opener(spark: SparkSession | None) -> Callable[[], SparkSession]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -25,7 +26,8 @@ from rebalance_audit.warehouse.file_sizes import in_order, most_rows, soon_repla
 from rebalance_audit.warehouse.kept_columns import linked, put_rows, row_group
 from rebalance_audit.warehouse.lease import Lease
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import SOON_REPLACED, footer
+from rebalance_audit.warehouse.row_groups import SOON_REPLACED, footer, row_count_in
+from rebalance_audit.warehouse.spreading import SpreadOf, in_this_process
 from rebalance_audit.warehouse.storage import WarehouseError, files_at, folder_of, located, relation
 from rebalance_audit.warehouse.upgrading import extended
 
@@ -55,6 +57,8 @@ class DeltaTables:
         """By table, version and application. A run asks for them dozens of times, at 1 to 2 ms each."""
         self._small_files: dict[str, int] = {}
         """The most small files that each table may have by now, for tables that were looked at before."""
+        self.spread_of: SpreadOf = in_this_process
+        """A writer with an engine lends it here."""
 
     def schema(self, name: str) -> pa.Schema:
         return arrow_schema(known_name(name))
@@ -127,6 +131,15 @@ class DeltaTables:
         """The schema of one of `files`, from its footer. Raises OSError and ArrowException."""
         inside = file.removeprefix(self.location).removeprefix(self._files.root)
         return pq.read_schema(self._files.root + inside, filesystem=self._files.fs)
+
+    @contextlib.contextmanager
+    def staging_folder(self) -> Iterator[str]:
+        """Where tasks may write files that belong to no table yet. Gone afterwards, unless a commit linked them."""
+        name = f"staging/{uuid.uuid4().hex}"
+        try:
+            yield f"{self.location}/{name}"
+        finally:
+            self._files.delete_folder(name)
 
     def _confirm_lease(self) -> None:
         if self._lease is not None:
@@ -310,19 +323,21 @@ class DeltaTables:
         put_rows(name, self._file_uri(name, file), rows)
         return self._add_action(name, file, is_change=is_change)
 
-    def _add_action(self, name: str, file: str, *, is_change: bool = True) -> AddAction:
+    def _add_action(self, name: str, file: str, rows: int | None = None, *, is_change: bool = True) -> AddAction:
+        """`rows`: how many it has, where that is known."""
         path = self._files.path(f"{folder_of(name)}/{file}")
-        rows = footer(self._file_uri(name, file)).num_rows
+        rows = footer(self._file_uri(name, file)).num_rows if rows is None else rows
         info = self._files.fs.get_file_info(path)
         now_ms = int(time.time() * 1000)
         return AddAction(file, info.size, {}, now_ms, is_change, json.dumps({"numRecords": rows}))
 
-    def _taken_in(self, name: str, file: str) -> AddAction:
-        inside = os.path.basename(file)
+    def _taken_in(self, name: str, file: str, *, is_change: bool = True) -> AddAction:
+        inside, rows = os.path.basename(file), None
         if not self._files.is_there(f"{folder_of(name)}/{inside}"):
+            rows = row_count_in(file)
             self._files.take(file, f"{folder_of(name)}/{inside}")
             linked(file, self._file_uri(name, inside))
-        return self._add_action(name, inside)
+        return self._add_action(name, inside, rows, is_change=is_change)
 
     @staticmethod
     def _are_few(files: Sequence[str]) -> bool:

@@ -124,6 +124,13 @@ def footer(file: str) -> pq.FileMetaData:
     return found
 
 
+@functools.lru_cache(maxsize=1 << 15)
+def row_count_in(file: str) -> int:
+    """The rows of a file. Of thousands of files the footers are not all kept, and each is asked for before and while it
+    is committed."""
+    return int(footer(file).num_rows)
+
+
 def keep_footer(file: str, metadata: pq.FileMetaData, names: Iterable[str]) -> None:
     """Keeps the footer of a file that was just written, and the names of its columns, so that it need not be read."""
     _footers.keep(file, metadata)
@@ -132,7 +139,8 @@ def keep_footer(file: str, metadata: pq.FileMetaData, names: Iterable[str]) -> N
 
 def rename_footer(file: str, name: str) -> None:
     """The file has another name from now on."""
-    _column_names.keep(name, columns_of(file))
+    if names := _column_names.of(file):
+        _column_names.keep(name, names)
     _footers.rename(file, name)
 
 

@@ -9,7 +9,8 @@ last hours can skip the older ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import whole
 from rebalance_audit.warehouse.file_sizes import in_order, is_appended, leading_column, most_rows
+from rebalance_audit.warehouse.kept_columns import put_rows
 from rebalance_audit.warehouse.row_groups import (
     SOON_REPLACED,
     SOON_REPLACED_ROWS,
@@ -28,6 +30,7 @@ from rebalance_audit.warehouse.row_groups import (
     held_in,
     is_soon_replaced,
 )
+from rebalance_audit.warehouse.spreading import Spread, spread_over
 from rebalance_audit.warehouse.storage import located
 
 SMALL_FILES = 32
@@ -40,6 +43,9 @@ _APPENDED_TIERS = (64, 1_024, 16_384)
 """For tables in which no row is ever replaced: a file with fewer rows belongs to the first tier, and so on."""
 _AT_ONCE = 4
 """Files of rows that are in memory while runs are merged."""
+_TASKS = 8
+"""At most so many join the files of a tier."""
+_FILE = pa.schema([("file", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +98,22 @@ def _run_of(path: str) -> tuple[int, str] | None:
     return (int(level), rest.partition("-")[0]) if kind.startswith("run") and level.isdigit() else None
 
 
-def joined(table: str, files: Sequence[str], schema: pa.Schema, joined_rows: int) -> Iterator[pa.Table]:
-    """The rows of all of these files, in the order of the groups, in tables of so many rows at most. Some files' worth
-    of rows is in memory at a time."""
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Rows of some files that are in memory at once."""
+
+    files: Sequence[str]
+    low: Any = None
+    high: Any = None
+    """Only rows with a value from `low` on and below `high` in the table's leading column; None: no bound."""
+
+
+def joined(table: str, portions: Iterable[Portion], schema: pa.Schema, joined_rows: int) -> Iterator[pa.Table]:
+    """The rows of these portions, each in the order of the groups, in tables of so many rows but for the last one."""
     by = leading_column(table)
     waiting = schema.empty_table()
-    for some, low, high in _portions(table, files, by, joined_rows):
-        parts = [part for file in some for part in _between(file, schema, by, low, high)]
+    for portion in portions:
+        parts = [part for file in portion.files for part in _between(file, schema, by, portion.low, portion.high)]
         waiting = pa.concat_tables([waiting, in_order(table, pa.concat_tables([schema.empty_table(), *parts]))])
         while waiting.num_rows >= joined_rows:
             yield waiting.slice(0, joined_rows)
@@ -107,15 +122,52 @@ def joined(table: str, files: Sequence[str], schema: pa.Schema, joined_rows: int
         yield waiting
 
 
-def _portions(table: str, files: Sequence[str], by: str, joined_rows: int) -> Iterator[tuple[Sequence[str], Any, Any]]:
-    """Files, and the values of the column from which on and below which rows are taken: all rows, one portion after the
-    other."""
+def portions_of(table: str, files: Sequence[str], joined_rows: int) -> list[Portion]:
+    """All rows of these files, one portion after the other, in the order of the groups."""
     if table.startswith("bronze."):  # no row names its group, and every partition's offsets begin anew
         first = tables.BY_NAME[table].key[0]
-        yield from ((some, None, None) for some in _cut_by_rows(sorted(files, key=partial(_least, first)), joined_rows))
-        return
+        return list(map(Portion, _cut_by_rows(sorted(files, key=partial(_least, first)), joined_rows)))
+    by = leading_column(table)
     bounds = _cuts(files, by, joined_rows * _AT_ONCE)
-    yield from ((files, low, high) for low, high in zip([None, *bounds], [*bounds, None], strict=True))
+    return [
+        Portion([file for file in files if _may_be_within(file, by, low, high)], low, high)
+        for low, high in zip([None, *bounds], [*bounds, None], strict=True)
+    ]
+
+
+def _may_be_within(file: str, by: str, low: Any, high: Any) -> bool:
+    return not all(held.is_outside(low, high) for held in held_in(file, by))
+
+
+@dataclass(frozen=True, slots=True)
+class _JoinTask:
+    """What one task joins."""
+
+    kind: str
+    joined_rows: int
+    portions: Sequence[Portion]
+
+
+def joined_in_tasks(spread: Spread, table: str, tiers: Mapping[str, Tier], schema: pa.Schema, folder: str) -> list[str]:
+    """New files in this folder with the rows of these tiers, by how the names of the tier's files begin. Each task
+    joins neighbours, and its last file may have few rows."""
+    tasks: list[_JoinTask] = []
+    for kind, tier in tiers.items():
+        portions = portions_of(table, tier.files, tier.joined_rows)
+        at_once = -(-len(portions) // _TASKS)
+        tasks += (
+            _JoinTask(kind, tier.joined_rows, portions[at : at + at_once]) for at in range(0, len(portions), at_once)
+        )
+
+    def join(of_task: _JoinTask) -> Iterator[pa.RecordBatch]:
+        fs, path = located(folder)
+        fs.create_dir(path, recursive=True)
+        for rows in joined(table, of_task.portions, schema, of_task.joined_rows):
+            file = f"{folder}/{of_task.kind}-{uuid.uuid4().hex}.parquet"
+            put_rows(table, file, rows)
+            yield pa.RecordBatch.from_pydict({"file": [file]}, _FILE)
+
+    return sorted(spread_over(spread, tasks, join, _FILE)["file"].to_pylist())
 
 
 def _least(column: str, file: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from rebalance_audit.warehouse.delta_tables import paths_and_sizes, read_parquet
 from rebalance_audit.warehouse.evidence_log import SAME_ROWS
 from rebalance_audit.warehouse.publications import Publications
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.small_files import SMALL_FILES, joined, tiers_of
+from rebalance_audit.warehouse.small_files import SMALL_FILES, Tier, joined, joined_in_tasks, portions_of, tiers_of
 from rebalance_audit.warehouse.storage import folder_of, relation
 
 
@@ -62,16 +63,27 @@ class Upkeep(Publications, Changes):
         if not full:
             return False
         now_ms, before = int(time.time() * 1000), int(table.version())
-        adds: list[AddAction] = []
-        for tier in full:
-            files = [self._file_uri(name, path) for path in tier.files]
-            kind = f"{tier.kind}-{uuid.uuid4().hex[:12]}" if tier.kind.startswith("run") else tier.kind
-            for part in joined(name, files, self.schema(name), tier.joined_rows):
-                adds.append(self._put_file(name, kind, part, is_change=False))
         removes = [RemoveAction(path, False, now_ms, sizes[path], {}) for tier in full for path in tier.files]
-        self._commit(name, [*removes, *adds], {}, {})
+        with self.staging_folder() as folder:
+            adds = self._joined(name, full, sum(sizes[path] for tier in full for path in tier.files), folder)
+            self._commit(name, [*removes, *adds], {}, {})
         self._republish(name, before)
         return True
+
+    def _joined(self, name: str, tiers: Sequence[Tier], byte_count: int, folder: str) -> list[AddAction]:
+        """New files with the rows of these tiers' files. `folder`: where tasks may write them."""
+        schema, by_kind = self.schema(name), {}
+        for tier in tiers:
+            kind = f"{tier.kind}-{uuid.uuid4().hex[:12]}" if tier.kind.startswith("run") else tier.kind
+            by_kind[kind] = replace(tier, files=tuple(self._file_uri(name, path) for path in tier.files))
+        if (spread := self.spread_of(byte_count)) is not None:
+            files = joined_in_tasks(spread, name, by_kind, schema, folder)
+            return [self._taken_in(name, file, is_change=False) for file in files]
+        return [
+            self._put_file(name, kind, rows, is_change=False)
+            for kind, tier in by_kind.items()
+            for rows in joined(name, portions_of(name, tier.files, tier.joined_rows), schema, tier.joined_rows)
+        ]
 
     def _republish(self, name: str, before: int) -> None:
         manifest = self.publication()

@@ -35,6 +35,7 @@ from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.queries import database
 from rebalance_audit.warehouse.replacing import differing
 from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS
+from rebalance_audit.warehouse.spreading import in_this_process
 from rebalance_audit.warehouse.storage import Files, TableGoneError, WarehouseError, folder_of, relation
 from rebalance_audit.warehouse.upgrading import fingerprint, lacking, upgrade
 from rebalance_audit.warehouse.upkeep import Upkeep
@@ -309,15 +310,6 @@ class Warehouse(Upkeep):
         """Remove what a killed writer left behind. Only for the one who holds the lease."""
         self._files.delete_folder("staging")
 
-    @contextlib.contextmanager
-    def staging_folder(self) -> Iterator[str]:
-        """Where tasks may write files that belong to no table yet. Gone afterwards, unless a commit linked them."""
-        name = f"staging/{uuid.uuid4().hex}"
-        try:
-            yield f"{self.location}/{name}"
-        finally:
-            self._files.delete_folder(name)
-
     def recall(self, note: str) -> dict[str, Any]:
         """What `remember` kept last under this name; empty if nothing."""
         text = self._files.read(f"notes/{note}.json")
@@ -347,6 +339,7 @@ class Warehouse(Upkeep):
                 self._upgrade()
                 yield
             except BaseException:
+                self.spread_of = in_this_process  # the engine may be what failed
                 with contextlib.suppress(WarehouseError, OSError):  # the first fault is the one to show
                     add_news(self, self._files, self._acts)
                 raise

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from rebalance_audit.domain.detect import DEFAULT_OF, LimitsOf
 from rebalance_audit.warehouse.queries import expect_small
-from rebalance_audit.warehouse.row_groups import footer
+from rebalance_audit.warehouse.row_groups import row_count_in
+from rebalance_audit.warehouse.spreading import Spread
 from rebalance_audit.warehouse.storage import located
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import SPARK_FROM_BYTES, Engine, LocalEngine
@@ -82,6 +83,12 @@ class Run:
 
         return SparkEngine(self.spark)
 
+    def spread_of(self, byte_count: int) -> Spread | None:
+        """How Spark runs tasks on so many bytes; None where they are few, or it is not to be used."""
+        least = min(_SMALL_BYTES, self.spark_from_bytes) if self.engine == "spark" else self.spark_from_bytes
+        engine = None if byte_count < least else self.engine_of(byte_count)
+        return None if engine is None or isinstance(engine, LocalEngine) else engine.spread
+
     @contextmanager
     def staged(self, table: str, rows: pa.Table) -> Iterator[list[str]]:
         """The rows as Parquet files that belong to no table yet. Gone afterwards, unless a commit linked them."""
@@ -145,7 +152,7 @@ def added_files(context: Run, table: str, batch: Batch) -> list[str]:
 
 def row_count(files: Sequence[str]) -> int:
     """The number that the files' own footers state."""
-    return sum(footer(file).num_rows for file in files)
+    return sum(map(row_count_in, files))
 
 
 def size_of(file: str) -> int:

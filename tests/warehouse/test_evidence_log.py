@@ -31,6 +31,7 @@ from rebalance_audit.warehouse.signing import ENVIRONMENT_HEADS, ENVIRONMENT_KEY
 from rebalance_audit.warehouse.storage import files_at
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 from spark_jobs import pipeline
+from spark_jobs.engine import LocalEngine
 from tests.warehouse import one_page_verifier
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "4.3.0"
@@ -337,6 +338,11 @@ def test_rows_sorted_in_parts_have_the_digests_of_rows_sorted_at_once(
     whole = [digests_by_landing(files, schema, key) for files in (apart, shared)]
     monkeypatch.setattr(row_digests, "_PART_BYTES", 1)
     assert [digests_by_landing(files, schema, key) for files in (apart, shared)] == whole
+
+    def in_tasks(byte_count: int) -> Any:
+        return LocalEngine().spread
+
+    assert [digests_by_landing(files, schema, key, spread_of=in_tasks) for files in (apart, shared)] == whole
     assert [(landing, d.rows) for landing, d in sorted(whole[1].items())] == [("a", 19), ("b", 5), ("c", 3)]
     assert whole[0]["a"] != whole[1]["a"]
 

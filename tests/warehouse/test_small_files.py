@@ -12,7 +12,9 @@ from rebalance_audit.domain.tables import BY_NAME
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.row_groups import footer
 from rebalance_audit.warehouse.small_files import RUNS, SMALL_FILES, tiers_of
+from rebalance_audit.warehouse.spreading import Spread, SpreadOf, in_this_process
 from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.engine import LocalEngine
 
 REBALANCE = "gold.rebalance"
 
@@ -99,6 +101,29 @@ def test_runs_are_merged_into_one_in_the_order_of_the_groups(tmp_path: Path) -> 
     of_files = sorted(pq.read_table(file, columns=["group_id"])["group_id"].to_pylist() for file in files)
     assert [name for names in of_files for name in names] == sorted(f"group-{n % 7}" for n in range(number))
     assert len(ids(warehouse)) == len(set(ids(warehouse))) == number
+
+
+def in_tasks(byte_count: int) -> Spread:
+    return LocalEngine().spread
+
+
+@pytest.mark.parametrize("spread_of", [in_this_process, in_tasks])
+def test_tasks_join_as_this_process_does(spread_of: SpreadOf, tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    for first in range(0, 12_000, 300):
+        rows = [a_row(n, is_final=n % 10 > 0) for n in range(first, first + 300)]
+        warehouse.append(REBALANCE, rows_to_table(REBALANCE, rows))
+    warehouse.spread_of = spread_of
+    before = ids(warehouse)
+    assert warehouse.join_small_files(REBALANCE)
+    assert ids(warehouse) == before
+    joined = [file for file in warehouse.files(REBALANCE) if "/run1-" in file]
+    assert sum(footer(file).num_rows for file in joined) == 12_000 * 9 // 10
+    assert 11 <= len(joined) <= 13
+    for file in joined:
+        groups = pq.read_table(file, columns=["group_id"])["group_id"].to_pylist()
+        assert groups == sorted(groups)
+    assert not list((tmp_path / "staging").glob("*"))
 
 
 def test_rows_of_no_group_come_first_and_are_not_lost(tmp_path: Path) -> None:

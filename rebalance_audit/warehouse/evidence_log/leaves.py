@@ -66,7 +66,7 @@ def evidence_leaves(
         digests = {}
         leaf["cause"] = "unknown"
     else:
-        digests = _digests(name, [_uri(opened, name, path) for path in moved.brought])
+        digests = _digests(opened, name, [_uri(opened, name, path) for path in moved.brought])
         if not digests:
             leaf["cause"] = "joined"
     leaf["landings"] = {landing: [d.rows, d.sha256] for landing, d in sorted(digests.items())}
@@ -203,14 +203,16 @@ def _after_act(opened: Warehouse, name: str, moved: _Moved) -> dict[str, RowDige
     gone = [uri for path in moved.removed if opened.has_file(uri := _uri(opened, name, path))]
     touched = None
     if len(gone) == len(moved.removed):
-        touched = sorted(_digests(name, [*gone, *(_uri(opened, name, path) for path in moved.brought)]))
-    left = _digests(name, opened.files(name), touched)
+        touched = sorted(_digests(opened, name, [*gone, *(_uri(opened, name, path) for path in moved.brought)]))
+    left = _digests(opened, name, opened.files(name), touched)
     return {**dict.fromkeys(touched or [], NO_ROWS), **left}
 
 
-def _digests(name: str, uris: Sequence[str], landings: Sequence[str] | None = None) -> dict[str, RowDigest]:
+def _digests(
+    opened: Warehouse, name: str, uris: Sequence[str], landings: Sequence[str] | None = None
+) -> dict[str, RowDigest]:
     table = tables.BY_NAME[name]
-    return digests_by_landing(uris, arrow_schema(table), table.key, landings)
+    return digests_by_landing(uris, arrow_schema(table), table.key, landings, opened.spread_of)
 
 
 def _stated(files: Files, name: str, path: str) -> list[Any]:
