@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +26,7 @@ from rebalance_audit.domain.metadata import (
 from rebalance_audit.domain.model import SourceLine, record_ref
 from rebalance_audit.domain.reassign.lines import LINE_SIGNS, LogLines, PartitionLine, settled
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import row_groups_of
+from rebalance_audit.warehouse.row_groups import held_in, row_groups_of
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_rows import literal
@@ -82,13 +86,78 @@ ORDER BY coalesce(snapshot_end, "offset"), snapshot_end IS NULL, topic, "offset"
 ProducerIds), that no time without a record becomes longer than it was."""
 
 
+class BronzeOfClusters:
+    """What bronze has of some clusters' metadata and controllers. A question for each cluster takes longer than to read
+    the few rows that most of them have, so all are read at once when the first is asked for."""
+
+    def __init__(self, warehouse: Warehouse, clusters: Sequence[str], until: Mapping[str, int]) -> None:
+        """`until`: the version of each table."""
+        self._warehouse, self._clusters, self._until = warehouse, clusters, until
+
+    def lines(self, cluster_id: str) -> pa.Table:
+        """Those that controllers and brokers logged about partitions, and those behind which a client's text may be."""
+        return _of(self._lines, cluster_id)
+
+    def records(self, cluster_id: str) -> pa.Table:
+        """Of topics that begin like the metadata log."""
+        return _of(self._records, cluster_id)
+
+    def readings(self, cluster_id: str) -> pa.Table:
+        """How far the metadata log was read."""
+        return _of(self._readings, cluster_id)
+
+    @cached_property
+    def _lines(self) -> pa.Table:
+        columns = ["cluster_id", "node", "file_name", "file_id", "byte", "text"]
+        return self._read("bronze.log_line", columns, f"({OF_CONTROLLERS} OR {TORN_HEADS})")
+
+    @cached_property
+    def _records(self) -> pa.Table:
+        return self._read("bronze.record", _COLUMNS, OF_METADATA)
+
+    @cached_property
+    def _readings(self) -> pa.Table:
+        columns = ["cluster_id", "read_id", "to_position", "problem_code", "problem_position"]
+        return self._read("bronze.source", columns, OF_METADATA_READING)
+
+    def _read(self, table: str, columns: Sequence[str], where: str) -> pa.Table:
+        found = row_groups_of(self._warehouse.files(table, self._until[table]), "cluster_id", self._clusters)
+        files = list(dict.fromkeys(group.file for group in found))
+        listed = ", ".join(map(literal, self._clusters))
+        return self._warehouse.read_files(table, files, columns, f"{where} AND cluster_id IN ({listed})")
+
+
+def _of(rows: pa.Table, cluster_id: str) -> pa.Table:
+    return rows.filter(pc.equal(rows["cluster_id"], cluster_id))
+
+
+_ROWS_AT_ONCE = 200_000
+
+
+def bronze_by_clusters(
+    warehouse: Warehouse, clusters: Iterable[str], until: Mapping[str, int]
+) -> Iterator[tuple[str, BronzeOfClusters]]:
+    """Each of these clusters with what it is read with: as many others as have so many rows together."""
+    wanted = sorted(clusters)
+    rows: Counter[str] = Counter()
+    for table in ("bronze.record", "bronze.log_line"):
+        for held in (held for file in warehouse.files(table, until[table]) for held in held_in(file, "cluster_id")):
+            for cluster_id in held.among(wanted):
+                rows[cluster_id] += held.row_count
+    ends = accumulate(rows[cluster_id] for cluster_id in wanted)
+    portions = zip((end // _ROWS_AT_ONCE for end in ends), wanted, strict=True)
+    for _, of_portion in groupby(portions, key=itemgetter(0)):
+        together = [cluster_id for _, cluster_id in of_portion]
+        bronze = BronzeOfClusters(warehouse, together, until)
+        yield from ((cluster_id, bronze) for cluster_id in together)
+
+
 class ClusterLog:
     """One cluster's metadata log as bronze has it: what is new, and the records of some of its partitions."""
 
-    def __init__(self, warehouse: Warehouse, cluster_id: str, version: int) -> None:
+    def __init__(self, cluster_id: str, arrived: pa.Table) -> None:
         self.cluster_id = cluster_id
         self._db = cursor()
-        arrived = _of_cluster(warehouse, "bronze.record", _COLUMNS, OF_METADATA, cluster_id, version)
         topics = [topic for topic in pc.unique(arrived["topic"]).to_pylist() if is_metadata_topic(topic)]
         # A user's topic may begin like it.
         self._db.register("arrived", arrived.filter(pc.is_in(arrived["topic"], pa.array(topics, pa.string()))))
@@ -208,13 +277,12 @@ class ClusterLog:
         )  # fmt: skip
 
 
-def doubtful_offset(warehouse: Warehouse, cluster_id: str, version: int) -> int | None:
+def doubtful_offset(of_cluster: pa.Table) -> int | None:
     """From where on only a minority of the nodes' copies holds the log; None if no reading says so.
 
     A reading without doubt that reaches further ends it: nothing was truncated.
     """
-    columns = ["read_id", "to_position", "problem_code", "problem_position"]
-    readings = _of_cluster(warehouse, "bronze.source", columns, OF_METADATA_READING, cluster_id, version).to_pylist()
+    readings = of_cluster.to_pylist()
     doubts = {
         row["read_id"].partition("#")[0]: row["problem_position"]
         for row in readings
@@ -255,23 +323,8 @@ def _with_names(known: list[list[str]] | None, files: Sequence[str]) -> list[lis
     return known if known is not None and len(found) == count else sorted(map(list, found))
 
 
-def controller_lines(
-    warehouse: Warehouse, cluster_id: str, clocks: Mapping[str, NodeClock], version: int
-) -> list[PartitionLine]:
+def controller_lines(of_cluster: pa.Table, clocks: Mapping[str, NodeClock]) -> list[PartitionLine]:
     """Lines that brokers and controllers logged about partitions, by time."""
-    columns = ["cluster_id", "node", "file_name", "file_id", "byte", "text"]
-    where = f"({OF_CONTROLLERS} OR {TORN_HEADS})"
-    rows = _of_cluster(warehouse, "bronze.log_line", columns, where, cluster_id, version)
-    in_files = rows.sort_by([("node", "ascending"), ("file_id", "ascending"), ("byte", "ascending")])
+    in_files = of_cluster.sort_by([("node", "ascending"), ("file_id", "ascending"), ("byte", "ascending")])
     sources = (SourceLine(**row) for batch in in_files.to_batches(10_000) for row in batch.to_pylist())
     return settled(LogLines().read(sources).lines, clocks)
-
-
-def _of_cluster(
-    warehouse: Warehouse, table: str, columns: Sequence[str], where: str, cluster_id: str, version: int
-) -> pa.Table:
-    """Rows of one cluster. Files without any are not opened: otherwise a run over many clusters would open every file
-    for each of them."""
-    found = row_groups_of(warehouse.files(table, version), "cluster_id", [cluster_id])
-    files = list(dict.fromkeys(group.file for group in found))
-    return warehouse.read_files(table, files, columns, f"{where} AND cluster_id = {literal(cluster_id)}")

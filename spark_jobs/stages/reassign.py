@@ -54,7 +54,9 @@ from spark_jobs.metadata_log import (
     OF_CONTROLLERS,
     OF_METADATA,
     OF_METADATA_READING,
+    BronzeOfClusters,
     ClusterLog,
+    bronze_by_clusters,
     controller_lines,
     doubtful_offset,
     log_offset,
@@ -81,12 +83,13 @@ def run(context: Run) -> bool:
     noted = context.warehouse.recall(NAME)
     quiet: dict[str, int] = noted.get("quiet", {}) if noted.get("until") == batch.since else {}
     with without_cycle_search():
-        for cluster_id, news in sorted(_news(context.warehouse, batch, settings).items()):
-            next_offset = news.next_if_quiet(quiet.pop(cluster_id, None))
-            if next_offset is None:
-                next_offset = _derive(context.warehouse, batch, cluster_id, news, clocks.get(cluster_id, {}), output)
-            if next_offset is not None:
-                quiet[cluster_id] = next_offset
+        news = _news(context.warehouse, batch, settings)
+        still = {cluster_id: each.next_if_quiet(quiet.pop(cluster_id, None)) for cluster_id, each in news.items()}
+        loud = [cluster_id for cluster_id, next_offset in still.items() if next_offset is None]
+        for cluster_id, bronze in bronze_by_clusters(context.warehouse, loud, batch.until):
+            of_cluster = news[cluster_id], bronze, clocks.get(cluster_id, {})
+            still[cluster_id] = _derive(context.warehouse, batch, cluster_id, *of_cluster, output)
+        quiet |= {cluster_id: next_offset for cluster_id, next_offset in still.items() if next_offset is not None}
     for table in OUTPUTS:
         data, keys = output.table(table)
         context.replace(table, data, keys, batch.batch_id, batch.transaction)
@@ -168,25 +171,39 @@ def _key_schema(table: str) -> pa.Schema:
 
 
 def _derive(
-    warehouse: Warehouse, batch: Batch, cluster_id: str, news: _News, clocks: Mapping[str, NodeClock], output: _NewRows
+    warehouse: Warehouse,
+    batch: Batch,
+    cluster_id: str,
+    news: _News,
+    bronze: BronzeOfClusters,
+    clocks: Mapping[str, NodeClock],
+    output: _NewRows,
 ) -> int | None:
     """Where the log ends, if time alone changes nothing; else None."""
-    lines = controller_lines(warehouse, cluster_id, clocks, batch.until["bronze.log_line"])
-    with ClusterLog(warehouse, cluster_id, batch.until["bronze.record"]) as log:
-        if not log.is_empty:
-            is_quiet = _derive_from_log(warehouse, batch, log, news, lines, output)
-            return log.stretches[-1][1] if is_quiet and log.stretches else None
-        if news.has_lines:
-            history = reassignment_history((), lines, cluster_id=cluster_id)
-            for table in OUTPUTS:
-                output.replaces_all(table, warehouse, cluster_id)
-            _add(output, history, history.reassignments)
-            output.add(FOUND, map(_finding_row, detect_reassignments(history)))
+    lines = controller_lines(bronze.lines(cluster_id), clocks)
+    if (records := bronze.records(cluster_id)).num_rows:
+        with ClusterLog(cluster_id, records) as log:
+            if not log.is_empty:
+                doubtful_from = doubtful_offset(bronze.readings(cluster_id))
+                is_quiet = _derive_from_log(warehouse, batch, log, doubtful_from, news, lines, output)
+                return log.stretches[-1][1] if is_quiet and log.stretches else None
+    if news.has_lines:
+        history = reassignment_history((), lines, cluster_id=cluster_id)
+        for table in OUTPUTS:
+            output.replaces_all(table, warehouse, cluster_id)
+        _add(output, history, history.reassignments)
+        output.add(FOUND, map(_finding_row, detect_reassignments(history)))
     return None
 
 
 def _derive_from_log(
-    warehouse: Warehouse, batch: Batch, log: ClusterLog, news: _News, lines: Sequence[PartitionLine], output: _NewRows
+    warehouse: Warehouse,
+    batch: Batch,
+    log: ClusterLog,
+    doubtful_from: int | None,
+    news: _News,
+    lines: Sequence[PartitionLine],
+    output: _NewRows,
 ) -> bool:
     """Whether nothing moves, and nothing about the cluster is found, nor will be when more time has passed."""
     cluster_id = log.cluster_id
@@ -197,7 +214,6 @@ def _derive_from_log(
         places = log.places()
     else:
         places = log.namesakes(places | unfinished | (log.places(only_changed=True) if news.has_lines else set()))
-    doubtful_from = doubtful_offset(warehouse, cluster_id, batch.until["bronze.source"])
     summary = _Summary(cluster_id)
     names: set[tuple[str, int]] = set()
     for at, chunk in enumerate(log.chunks(places, RECORDS_AT_ONCE)):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.metadata_log import controller_lines
+from spark_jobs import metadata_log
+from spark_jobs.metadata_log import BronzeOfClusters, bronze_by_clusters, controller_lines
 
 HEAD = "[2026-11-21 14:00:00,000] INFO "
 EXPANDED = HEAD + "[Partition orders-{} broker=1] Expanding ISR from 1 to 1,2 (kafka.cluster.Partition)"
@@ -18,8 +21,8 @@ def shown_at(place: Path, texts: list[str]) -> list[int | None]:
     where = {"cluster_id": "c", "node": "broker-1", "file_name": "server.log", "file_id": "f", "landing": "a test"}
     rows = [where | {"byte": 200 * at, "text": text} for at, text in enumerate(texts)]
     warehouse.append("bronze.log_line", rows_to_table("bronze.log_line", rows))
-    lines = controller_lines(warehouse, "c", {}, warehouse.version("bronze.log_line"))
-    return [line.event.partition for line in lines]
+    bronze = BronzeOfClusters(warehouse, ["b", "c"], {"bronze.log_line": warehouse.version("bronze.log_line") or 0})
+    return [line.event.partition for line in controller_lines(bronze.lines("c"), {})]
 
 
 def test_lines_behind_a_text_that_a_client_tore_are_left_out(tmp_path: Path) -> None:
@@ -39,3 +42,20 @@ def test_lines_behind_a_text_that_a_client_tore_are_left_out(tmp_path: Path) -> 
 def test_honest_lines_of_coordinators_cost_nothing(tmp_path: Path) -> None:
     honest = HEAD + JAVA + "Stabilized group g generation 1 with 2 members. (org.apache.kafka.coordinator.group.X)"
     assert shown_at(tmp_path, [EXPANDED.format(0), honest, EXPANDED.format(1)]) == [0, 1]
+
+
+def test_clusters_are_read_together_up_to_some_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    where = {"node": "broker-1", "file_name": "server.log", "file_id": "f", "landing": "a test"}
+    for cluster_id in "abcd":
+        rows = [where | {"cluster_id": cluster_id, "byte": at, "text": EXPANDED.format(at)} for at in range(10)]
+        warehouse.append("bronze.log_line", rows_to_table("bronze.log_line", rows))
+    until = {"bronze.record": -1, "bronze.log_line": warehouse.version("bronze.log_line") or 0}
+    for at_once, portions in ((1_000, 1), (25, 2), (1, 4)):
+        monkeypatch.setattr(metadata_log, "_ROWS_AT_ONCE", at_once)
+        found = list(bronze_by_clusters(warehouse, "dbca", until))
+        assert [cluster_id for cluster_id, _ in found] == list("abcd")
+        assert len({id(bronze) for _, bronze in found}) == portions
+        for cluster_id, bronze in found:
+            assert set(bronze.lines(cluster_id)["cluster_id"].to_pylist()) == {cluster_id}
+            assert len(controller_lines(bronze.lines(cluster_id), {})) == 10

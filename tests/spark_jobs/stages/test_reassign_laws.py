@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from rebalance_audit.domain.metadata import SourceMetadata, bronze_topic
@@ -263,9 +264,9 @@ def read_logs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     read: list[str] = []
     whole = stage_reassign.ClusterLog
 
-    def counting(warehouse: Warehouse, cluster_id: str, version: int) -> Any:
+    def counting(cluster_id: str, arrived: pa.Table) -> Any:
         read.append(cluster_id)
-        return whole(warehouse, cluster_id, version)
+        return whole(cluster_id, arrived)
 
     monkeypatch.setattr(stage_reassign, "ClusterLog", counting)
     return read
