@@ -77,6 +77,16 @@ class _Kept:
 
 
 _kept = _Kept()
+_is_keeping = True
+
+
+def keep_nothing() -> None:
+    """From here on this process keeps no columns, values or footers: a task of Spark hardly reads a file twice, and
+    what it writes is read by others."""
+    global _is_keeping
+    _is_keeping = False
+
+
 _reading = threading.Lock()
 
 
@@ -93,6 +103,8 @@ def row_group(file: str, number: int, names: Sequence[str] | None = None) -> pa.
         with _reading:
             read = opened(file).read_row_group(number, lacking, use_threads=False)
         held |= dict(zip(read.schema.names, read.columns, strict=True))
+        if not _is_keeping:
+            return pa.Table.from_arrays([held[name] for name in listed], names=listed)
         note_values(file, number, read)
         if is_small(file, number):
             _kept.keep(file, number, read)
@@ -111,6 +123,8 @@ def put_rows(table: str, file: str, rows: pa.Table) -> None:
     except BaseException:
         writer.is_open = False  # pyarrow closes it again when it is let go, and what fails then is printed
         raise
+    if not _is_keeping:
+        return
     keep_footer(file, footers[0], rows.schema.names)
     for number, first_row in enumerate(range(0, rows.num_rows, ROW_GROUP_ROWS)):
         note_values(file, number, rows.slice(first_row, ROW_GROUP_ROWS))

@@ -21,6 +21,13 @@ _schemes: set[str] = set()
 """Stores that some query has named."""
 _is_small = False
 """Whether the shared database has one thread."""
+_of_process: dict[str, Any] = {}
+"""Settings of every database."""
+
+
+def use_one_thread() -> None:
+    """Before the first query of a process that has one core: other threads would only look for work."""
+    _of_process["threads"] = 1
 
 
 def quoted(files: Sequence[str]) -> str:
@@ -56,7 +63,7 @@ def shared_database(**settings: Any) -> duckdb.DuckDBPyConnection:
 
 
 def _opened(settings: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
-    db = duckdb.connect(config=dict(settings))
+    db = duckdb.connect(config=_of_process | dict(settings))
     with _lock:
         _databases.append(db)
         for scheme in _schemes:
