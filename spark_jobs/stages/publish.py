@@ -13,7 +13,7 @@ Law:      publishing twice changes nothing. A group's rows are written again onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,7 @@ from rebalance_audit.warehouse.kept_columns import row_group
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import footer
 from rebalance_audit.warehouse.storage import relation
+from spark_jobs.copied_rows import rows_or_files, written_in
 from spark_jobs.coverage import ledger
 from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.group_evidence import seen_until_ms
@@ -43,7 +44,6 @@ from spark_jobs.group_rows import (
     files_since,
     histories,
     of_keys,
-    rows_of_groups,
 )
 from spark_jobs.incidents.tables import incident_tables
 from spark_jobs.instants import groups_within
@@ -131,9 +131,11 @@ def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
     return {
         **{table: Wanted(flat.get(table, []), GROUP, reader.groups) for table in FLAT},
         "gold.connect_task": Wanted(
-            rows_of_groups(warehouse, TASKS, None, task_scope, version=consumed[TASKS]), GROUP, task_scope
+            rows_or_files(context, engine, TASKS, consumed[TASKS], task_scope, folder), GROUP, task_scope
         ),
-        "gold.finding": Wanted(_findings(context, consumed[FINDINGS], finding_scope), GROUP, finding_scope),
+        "gold.finding": Wanted(
+            _findings(context, engine, consumed[FINDINGS], finding_scope, folder), GROUP, finding_scope
+        ),
         "gold.group": Wanted(groups, GROUP, group_scope),
         "gold.leader_move": Wanted(leader_moves, ["cluster_id", "group_id"], None),
         "gold.incident": Wanted(incidents.incidents, ["cluster_id", "incident_id"], incidents.incident_scope),
@@ -166,13 +168,16 @@ def _moving_groups(context: Run, batch: Batch, *changed: pa.Table) -> pa.Table:
     return keys.filter(pc.is_valid(keys["group_id"])).group_by(GROUP).aggregate([])
 
 
-def _findings(context: Run, version: int, scope: pa.Table) -> pa.Table:
+def _findings(context: Run, engine: Engine, version: int, scope: pa.Table, folder: str) -> pa.Table | list[str]:
     """Findings of these groups, and of the evidence itself, which is no group's."""
     is_group = pc.is_valid(scope["group_id"])
-    of_groups_ = rows_of_groups(context.warehouse, FINDINGS, None, scope.filter(is_group), version=version)
+    of_groups_ = rows_or_files(context, engine, FINDINGS, version, scope.filter(is_group), folder)
     clusters = pc.unique(scope.filter(pc.invert(is_group))["cluster_id"]).to_pylist()
     where = f"group_id IS NULL AND cluster_id IN ({', '.join(['?'] * len(clusters)) or 'NULL'})"
-    return pa.concat_tables([of_groups_, context.warehouse.read(FINDINGS, None, where, clusters, version)])
+    of_none = context.warehouse.read(FINDINGS, None, where, clusters, version)
+    if isinstance(of_groups_, pa.Table):
+        return pa.concat_tables([of_groups_, of_none])
+    return [*of_groups_, *written_in("gold.finding", of_none.to_batches(), folder)]
 
 
 # ---- rebalances, their members and their movements
@@ -239,7 +244,7 @@ def _with_revision(context: Run, files: list[str], scope: pa.Table, folder: str)
     if row_count(files) <= _FEW_ROWS:
         was = few_of_keys(seen, scope, arrow_schema("gold.rebalance"))
         if was is not None and (rows := _few_with_revision(files, was, content)) is not None:
-            return _written(rows.to_batches(), folder)
+            return written_in("gold.rebalance", rows.to_batches(), folder)
     is_same = " AND ".join(f'new."{c}" IS NOT DISTINCT FROM was."{c}"' for c in content)
     revision = f"CASE WHEN was.revision IS NULL THEN 1 ELSE was.revision + (({is_same}) IS NOT true)::INTEGER END"
     listed = ", ".join(f"{revision}::INTEGER revision" if c == "revision" else f'new."{c}"' for c in columns)
@@ -249,7 +254,8 @@ def _with_revision(context: Run, files: list[str], scope: pa.Table, folder: str)
         found = db.execute(
             f"SELECT {listed} FROM {relation(files)} new LEFT JOIN {stored} was USING (cluster_id, rebalance_id)"
         )
-        return _written((batch.cast(schema) for batch in found.to_arrow_reader(_ROWS_AT_ONCE)), folder)
+        batches = (batch.cast(schema) for batch in found.to_arrow_reader(_ROWS_AT_ONCE))
+        return written_in("gold.rebalance", batches, folder)
 
 
 def _few_with_revision(files: Sequence[str], was: pa.Table, content: Sequence[str]) -> pa.Table | None:
@@ -271,14 +277,6 @@ def _few_with_revision(files: Sequence[str], was: pa.Table, content: Sequence[st
 
 def _keys(rows: pa.Table, key: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     return zip(*(rows[name].to_pylist() for name in key), strict=True)
-
-
-def _written(batches: Iterable[pa.RecordBatch], folder: str) -> list[str]:
-    writer = TaskWriter(folder)
-    for batch in batches:
-        writer.add("gold.rebalance", batch)
-    [written] = writer.written()
-    return [str(file) for file in written["file"].to_pylist()]
 
 
 # ---- groups

@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs import pipeline
+from spark_jobs import copied_rows, pipeline
 from tests.spark_jobs.synthetic import BASE_MS, a_commit, a_generation, a_line, a_record, land
 
 
@@ -79,6 +81,29 @@ def test_a_forged_line_records_that_go_back_and_clocks_that_step_are_shown(
         "SELECT generation_id FROM gold.rebalance WHERE outcome = 'completed' ORDER BY 1"
     ).to_pylist()
     assert [row["generation_id"] for row in rows] == [1, 3, 8]
+
+
+def test_findings_of_many_groups_come_by_files_and_are_the_same(
+    engine: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def published(place: str) -> list[list[dict[str, Any]]]:
+        warehouse = Warehouse.open(tmp_path / place, create=True)
+        found = []
+        for name, records in (
+            ("a", [a_generation(1, 1), a_generation(2, 8, group="other"), a_generation(3, 9)]),
+            ("b", [a_generation(4, 3), a_generation(3, 2), a_record(9, b"\x00\x63", b"?")]),
+        ):
+            land(warehouse, name, records)
+            pipeline.run(warehouse, **engine, with_quality=False)
+            rows = warehouse.query("SELECT * FROM gold.finding ORDER BY cluster_id, finding_id").to_pylist()
+            assert {*warehouse.published()} >= {"gold.finding"}
+            found.append(rows)
+        return found
+
+    as_rows = published("rows")
+    monkeypatch.setattr(copied_rows, "ASKED_AT_MOST", 0)
+    assert published("files") == as_rows
+    assert {row["group_id"] for row in as_rows[1]} >= {None, "orders"}
 
 
 def test_a_commit_that_only_goes_on_folds_no_group_again(engine: dict[str, Any], tmp_path: Path) -> None:

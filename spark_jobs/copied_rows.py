@@ -1,0 +1,44 @@
+"""Rows of silver that are rows of gold as they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+from spark_jobs.engine import ArrowTask, Engine
+from spark_jobs.group_rows import GroupReader, rows_of_groups
+from spark_jobs.stages.stage import Run
+from spark_jobs.task_files import ASKED_AT_MOST, WRITTEN, TaskWriter
+
+
+def rows_or_files(
+    context: Run, engine: Engine, table: str, version: int, scope: pa.Table, folder: str
+) -> pa.Table | list[str]:
+    """The rows that a table of silver has of these groups: those of many groups in files of the table of gold with the
+    same rows, which tasks write."""
+    if scope.num_rows <= ASKED_AT_MOST:
+        return rows_of_groups(context.warehouse, table, None, scope, version=version)
+    files, columns = context.warehouse.files(table, version), context.warehouse.schema(table).names
+    reader = GroupReader(files={table: files}, columns={table: columns}, groups=scope)
+    copying = _copying(table.replace("silver.", "gold."), folder, engine.share(reader))
+    return [str(file) for file in engine.spread(reader.work(), copying, WRITTEN)["file"].to_pylist()]
+
+
+def _copying(table: str, folder: str, shared: Callable[[], GroupReader]) -> ArrowTask:
+    def copy(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer, reader = TaskWriter(folder), shared()
+        for named in (row for some in work for row in some.to_pylist()):
+            for batch in reader.batches(named):
+                writer.add(table, batch)
+        yield from writer.written()
+
+    return copy
+
+
+def written_in(table: str, batches: Iterable[pa.RecordBatch], folder: str) -> list[str]:
+    writer = TaskWriter(folder)
+    for batch in batches:
+        writer.add(table, batch)
+    [written] = writer.written()
+    return [str(file) for file in written["file"].to_pylist()]
