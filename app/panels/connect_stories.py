@@ -18,7 +18,7 @@ SEVERITIES: list[str] = list(Severity)
 
 
 @dataclass(frozen=True, slots=True)
-class Workers:
+class WorkersInView:
     """The workers of one Connect cluster in the chosen time."""
 
     reader: Questions
@@ -36,7 +36,7 @@ class Workers:
         return (from_ms is None or from_ms <= self.span.to_ms) and (to_ms is None or to_ms >= self.span.from_ms)
 
 
-def stories(of: Workers) -> set[str]:
+def stories(of: WorkersInView) -> set[str]:
     """The newest, in the order they happened, the rest counted; what connectors' changes did has a place of its own.
     Returns the findings that these stories are about."""
     stories = [
@@ -65,7 +65,7 @@ def stories(of: Workers) -> set[str]:
     return {f for _, incident in shown if incident is not None for f in incident.finding_ids}
 
 
-def _show(of: Workers, story: ConnectStory, incident: IncidentRow | None) -> None:
+def _show(of: WorkersInView, story: ConnectStory, incident: IncidentRow | None) -> None:
     rounds = of.rounds(story.rebalance_ids)
     is_trouble = incident is not None and incident.status == "open" and not incident.expected
     advice = incident.advice if incident is not None and is_trouble else None
@@ -94,7 +94,7 @@ def _show(of: Workers, story: ConnectStory, incident: IncidentRow | None) -> Non
             page.link(number.capitalize(), "rebalance", cluster=of.cluster_id, rebalance=r.rebalance_id)
 
 
-def _is_quiet(of: Workers, story: ConnectStory) -> bool:
+def _is_quiet(of: WorkersInView, story: ConnectStory) -> bool:
     """A worker came, and nothing had to stop for it."""
     return story.kind == "worker_joined" and not any(
         m.kind in STOOD_STILL for r in of.rounds(story.rebalance_ids) for m in r.movements
@@ -111,7 +111,7 @@ def _once(stories: list[ConnectStory]) -> list[ConnectStory]:
     return sorted(kept, key=lambda s: s.from_ms)
 
 
-def _incident_of(of: Workers, story: ConnectStory) -> IncidentRow | None:
+def _incident_of(of: WorkersInView, story: ConnectStory) -> IncidentRow | None:
     """The gravest that one of its rounds belongs to."""
     found = [of.reader.incident_of_rebalance(of.cluster_id, i) for i in story.rebalance_ids[:MOST_ROUNDS]]
     return min(

@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import page, sentences, words
 from app.answers.rows import Rebalance
-from app.panels.connect_stories import Workers
+from app.panels.connect_stories import WorkersInView
 from app.words import Html, fill
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.explain.connect_changes import Touched
@@ -14,7 +14,7 @@ from rebalance_audit.domain.kinds import Mode
 MOST_CHANGES = 20
 
 
-def connector_changes(of: Workers) -> None:
+def connector_changes(of: WorkersInView) -> None:
     """The effect of one team's change on the others."""
     changes = [c for c in changes_of(of.rebalances) if of.is_shown(c.at_ms, c.at_ms)]
     if not changes:

@@ -7,7 +7,7 @@ from app import charts, page, panels, sentences, words
 from app.answers.outages import is_by_design
 from app.answers.rows import ConnectTask
 from app.charts import bars
-from app.panels.connect_stories import Workers, stories
+from app.panels.connect_stories import WorkersInView, stories
 from app.panels.connector_changes import connector_changes
 from app.words import Html, fill
 from rebalance_audit.domain.detect.history import worker_name
@@ -120,7 +120,7 @@ with st.container(horizontal=True):
     page.link("The workers' group", "group", cluster=cluster_id, group=group_id)
     page.outward(span, cluster=cluster_id, group=group_id)
 tasks = reader.connect_tasks(cluster_id, group_id, span)
-workers = Workers(reader, cluster_id, group_id, span, reader.rebalances_around(cluster_id, group_id, span))
+workers = WorkersInView(reader, cluster_id, group_id, span, reader.rebalances_around(cluster_id, group_id, span))
 with place_of_answer:
     if unread := reader.unread("gold.connect_task"):
         page.not_read(unread)
