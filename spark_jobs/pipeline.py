@@ -15,6 +15,7 @@ from rebalance_audit.cycles import seldom_cycle_search
 from rebalance_audit.domain.publish.volumes import FOLLOWED, noted
 from rebalance_audit.warehouse.spreading import in_this_process
 from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs import kept_footers
 from spark_jobs.engine import SPARK_FROM_BYTES, LocalEngine
 from spark_jobs.plan import BY_NAME, STAGES
 
@@ -100,6 +101,7 @@ def run(
             opened.remember("last_run", {**asdict(outcome), "ended_at_ms": ended_at_ms})
             if not FOLLOWED.isdisjoint(outcome.rows_written):
                 opened.remember(VOLUMES, noted(opened.recall(VOLUMES), outcome.rows_written, ended_at_ms))
+            kept_footers.keep(opened)
     return outcome
 
 
@@ -118,6 +120,7 @@ def writing_run(
     try:
         with warehouse.lease("run"), seldom_cycle_search():
             warehouse.clear_staging()
+            kept_footers.recall(warehouse)
             from spark_jobs.checks import Books
             from spark_jobs.stages.stage import Run, open_gate
 

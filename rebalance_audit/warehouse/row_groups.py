@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from rebalance_audit.warehouse.known_footers import known
 from rebalance_audit.warehouse.known_values import Hashes, hashes_of, may_have
 from rebalance_audit.warehouse.storage import located
 
@@ -247,6 +248,10 @@ class ColumnOfGroup(NamedTuple):
 @functools.lru_cache(maxsize=1 << 16)
 def held_in(file: str, column: str | None) -> tuple[ColumnOfGroup, ...]:
     """What each row group of a file holds. Kept, since a cycle asks the same files dozens of times."""
+    return tuple(map(ColumnOfGroup._make, known(file, f"held {column}", lambda: _held_in(file, column))))
+
+
+def _held_in(file: str, column: str | None) -> tuple[ColumnOfGroup, ...]:
     metadata = footer(file)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     at = None if column is None else _place(metadata, column)
@@ -280,14 +285,14 @@ def _names_in(metadata: pq.FileMetaData) -> Iterable[str]:
 @functools.lru_cache(maxsize=1 << 17)
 def greatest(file: str, columns: tuple[str, ...]) -> int | None:
     """The greatest number in any of these columns of a file; None if it is not known."""
-    bounds = _bounds(file, columns)
+    bounds = known(file, f"bounds {columns}", lambda: _bounds(file, columns))
     return None if bounds is None else max((last for _, last in bounds), default=None)
 
 
 @functools.lru_cache(maxsize=1 << 17)
 def least(file: str, columns: tuple[str, ...]) -> int | None:
     """The least number in any of these columns of a file; None if it is not known."""
-    bounds = _bounds(file, columns)
+    bounds = known(file, f"bounds {columns}", lambda: _bounds(file, columns))
     return None if bounds is None else min((first for first, _ in bounds), default=None)
 
 

@@ -14,6 +14,7 @@ from bench.growing_cluster import GrowingCluster
 from ingest.landing import Landing
 from rebalance_audit import cli
 from rebalance_audit.domain import tables
+from rebalance_audit.warehouse import known_footers
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 
@@ -25,9 +26,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two groups of one cluster, in two runs, so that there are older versions, too."""
     cluster = GrowingCluster(groups=2, seed=5)
     warehouse = Warehouse.open(tmp_path_factory.mktemp("erase") / "w", create=True)
-    for _ in range(2):
-        cluster.land(Landing(warehouse.location), 8)
-        pipeline.run(warehouse, engine="local")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(known_footers, "BEHIND", 0)
+        for _ in range(2):
+            cluster.land(Landing(warehouse.location), 8)
+            pipeline.run(warehouse, engine="local")
     return Path(warehouse.location)
 
 
