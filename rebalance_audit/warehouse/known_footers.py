@@ -23,7 +23,7 @@ Facts = dict[str, Any]
 """By what was asked: what JSON can hold."""
 
 
-class _Known:
+class _FooterFacts:
     """Facts of files; those of files that were asked about first go first."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class _Known:
             self._fresh.clear()
 
 
-_known = _Known()
+_known = _FooterFacts()
 
 
 def known(file: str, asked: str, make: Callable[[], Any]) -> Any:

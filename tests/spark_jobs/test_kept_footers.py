@@ -28,7 +28,7 @@ def _always_noted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what was read, as a process that begins."""
-    monkeypatch.setattr(known_footers, "_known", known_footers._Known())
+    monkeypatch.setattr(known_footers, "_known", known_footers._FooterFacts())
     for kept in (held_in, greatest, least):
         kept.cache_clear()
 
