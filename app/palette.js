@@ -1,15 +1,20 @@
 // Ctrl-K: a box to type a name into, and what it leads to. All text is set as text, never as HTML.
-// A place is opened as in visit.js. So are the pages of the menu: Streamlit's own links carry no time, and the address that
+// A place is opened as in visit.js. So are links within a page's own HTML (`page.anchor`), and the pages of the menu: Streamlit's own links carry no time, and the address that
 // gets it afterwards is one more for Back, which leads nowhere.
 
 const KEPT = ["from", "to", "last", "since", "zone"];
 
 function onMenu(e) {
-  const link = e.target instanceof Element ? e.target.closest("a[data-testid=stTopNavLink]") : null;
+  const link = e.target instanceof Element ? e.target.closest("a[data-testid=stTopNavLink], a.ra-go") : null;
   if (!link || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey || e.button !== 0) return;
   e.preventDefault(); e.stopPropagation();
+  if (link.matches(".ra-go")) return visit(link.href);
   const asked = new URLSearchParams([...new URLSearchParams(window.location.search)].filter(([name]) => KEPT.includes(name)));
-  window.history.pushState({}, "", link.pathname + (asked.size ? "?" + asked : ""));
+  visit(link.pathname + (asked.size ? "?" + asked : ""));
+}
+
+function visit(address) {
+  window.history.pushState({}, "", address);
   window.dispatchEvent(new PopStateEvent("popstate"));
 }
 
@@ -24,7 +29,7 @@ export default function (component) {
     row.setAttribute("aria-selected", String(i === chosen));
     if (i === chosen) { row.scrollIntoView({ block: "nearest" }); input.setAttribute("aria-activedescendant", row.id); }
   });
-  const go = (found) => { dialog.close(); window.history.pushState({}, "", found.href); window.dispatchEvent(new PopStateEvent("popstate")); };
+  const go = (found) => { dialog.close(); visit(found.href); };
   const isAnswer = data.query === input.value.trim();
   if (isAnswer || !input.value.trim()) {
     list.replaceChildren(...data.found.map((found, i) => {

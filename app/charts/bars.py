@@ -230,13 +230,17 @@ REPLICAS_LEGEND = Html(
     'changed</span> <span class="ra-key"><span class="ra-sign">\u25c7</span> a move was asked for or ended</span></div>'
 )
 
-BROKERS_LEGEND = Html(
-    '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> replicas on their '
-    "way to the broker</span> "
-    '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> those that were stalled</span> '
-    '<span class="ra-key"><span class="ra-sign">\u25c6</span> a leader changed</span> '
-    '<span class="ra-key">other signs: a group rebalanced</span></div>'
-)
+
+def brokers_legend_html(*, with_groups: bool) -> Html:
+    """`with_groups`: rebalances of groups are drawn, too."""
+    return fill(
+        '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> replicas on '
+        "their way to the broker</span> "
+        '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> those that were stalled</span> '
+        '<span class="ra-key"><span class="ra-sign">\u25c6</span> a leader changed</span> {groups}</div>',
+        groups=Html('<span class="ra-key">other signs: a group rebalanced</span>') if with_groups else "",
+    )
+
 
 PARTITION_LEGEND = Html(
     '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> leads (full), '

@@ -54,12 +54,13 @@ def table_html(r: Reassignment, when: Sequence[str]) -> Html:
         [
             Html("<th>since</th><th>phase</th>"),
             *[fill("<th class='ra-mid'>{b}</th>", b=b) for b in lanes],
-            Html("<th>leader</th><th>in sync</th><th>replicas, preferred first</th>"),
+            Html("<th class='ra-wide'>leader</th><th class='ra-wide'>in sync</th><th>replicas, preferred first</th>"),
         ]
     )
     rows = [
         fill(
-            "<tr><td class='ra-num'>{at}</td><td>{phase}</td>{cells}<td>{leader}</td><td>{isr}</td><td>{all}</td></tr>",
+            "<tr><td class='ra-num'>{at}</td><td>{phase}</td>{cells}<td class='ra-wide'>{leader}</td>"
+            "<td class='ra-wide'>{isr}</td><td>{all}</td></tr>",
             at=at,
             phase=words.PHASE_WORDS.get(s.phase, s.phase),
             cells=words.join([fill("<td class='ra-mid'>{c}</td>", c=_square(s, b)) for b in lanes]),

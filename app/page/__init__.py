@@ -3,6 +3,7 @@ shown, and which link opens what."""
 
 from app.page.address import (
     address,
+    anchor,
     choice_in_address,
     flag_in_address,
     go,
@@ -13,6 +14,7 @@ from app.page.address import (
     switch_in_address,
     text_in_address,
     unknown_page,
+    whole_address,
 )
 from app.page.frame import account, follow, gate, not_known, phone_navigation, reader, reader_with_groups, run, style
 from app.page.incident_list import SIGNS, cause_of, cost_words, incident_list, subject_of
@@ -43,6 +45,7 @@ __all__ = [
     "SIGNS",
     "account",
     "address",
+    "anchor",
     "cause_of",
     "choice_in_address",
     "clickable_table",
@@ -91,6 +94,7 @@ __all__ = [
     "time_line",
     "title",
     "unknown_page",
+    "whole_address",
     "zone",
     "zone_name",
 ]

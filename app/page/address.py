@@ -13,6 +13,7 @@ from app import words
 from app.answers.rows import MarkRow
 from app.charts import Target
 from app.page.time_range import carried, set_since
+from app.words import Html, fill
 
 _visit = st.components.v2.component(
     "rebalance_audit_visit",
@@ -174,6 +175,16 @@ def go(view: str, **params: str | int | None) -> NoReturn:
 def href(view: str, **params: str | int | None) -> str:
     """For components of ours: relative to any page."""
     return f"{view}?{urlencode(address(**params))}"
+
+
+def whole_address(view: str, **params: str) -> str:
+    """For what is copied elsewhere: Streamlit gives the address of a page without its query."""
+    return f"{(st.context.url or '').rpartition('/')[0]}/{view}?{urlencode(params)}"
+
+
+def anchor(label: str, view: str, **params: str | int | None) -> Html:
+    """A link within `st.html`; `palette.js` opens it without a reload."""
+    return fill('<a class="ra-go" href="{h}">{label}</a>', h=href(view, **params), label=label)
 
 
 def open_target(target: Target | None, cluster_id: str, marks: Sequence[MarkRow] = ()) -> None:

@@ -128,6 +128,20 @@ class IncidentQuestions(Tables):
         )
         return incident_of(rows[0]) if rows else None
 
+    def incident_of_mark(self, mark: MarkRow) -> IncidentRow | None:
+        """The change itself, of a mark that was found in evidence."""
+        rows = self.rows(
+            """
+            SELECT * FROM gold.incident
+            WHERE cluster_id = ? AND first_at_ms <= ? AND last_at_ms >= ?
+              AND kind IN ('deploy', 'configuration', 'removal', 'reassignment')
+              AND (title = ? OR list_contains(group_ids, ?))
+            ORDER BY title = ? DESC, first_at_ms DESC, incident_id LIMIT 1
+            """,
+            (mark.cluster_id, mark.at_ms, mark.at_ms, mark.text, mark.scope, mark.text),
+        )
+        return incident_of(rows[0]) if rows and mark.source == "evidence" else None
+
     def incident_costs(self, cluster_id: str, incident_id: str) -> list[GroupCost]:
         """Its cost by group, the highest first. Unknown costs are no part of a sum; an unknown bound makes it None."""
         wanted = (cluster_id, cluster_id, incident_id)

@@ -5,7 +5,7 @@ from app.sentences.connect import connect, connector_changes, cost_beside_eager,
 from app.sentences.copies import for_chat, postmortem
 from app.sentences.fleet import headline, trust
 from app.sentences.group import doubts, group, mostly, standstill
-from app.sentences.incidents import going_on, since
+from app.sentences.incidents import going_on, since, story
 from app.sentences.reassignment import (
     MOST_IN_ONE_COMMAND,
     advice,
@@ -51,5 +51,6 @@ __all__ = [
     "standstill",
     "still_for",
     "stood_still",
+    "story",
     "trust",
 ]

@@ -7,6 +7,7 @@ from datetime import tzinfo
 
 from app import words
 from app.answers.rows import GroupCost, IncidentRow
+from app.sentences.incidents import story
 
 
 def _safe(text: str, most: int = 400) -> str:
@@ -25,7 +26,7 @@ def for_chat(i: IncidentRow, subject: str, tz: tzinfo, url: str) -> str:
     """Four lines: what and how it stands, the story, what to do, where more is."""
     lines = [
         f"[{i.severity}, {i.status}] {_safe(subject)} @ {_safe(i.cluster_id, 60)}: {_safe(words.utc_in(i.title, tz))}",
-        _safe(words.utc_in(i.story, tz), 800),
+        _safe(words.utc_in(story(i), tz), 800),
         f"Cost: {_cost(i)}. Since {words.minute(i.first_at_ms, tz)}.",
     ]
     if i.advice:
@@ -41,7 +42,7 @@ def postmortem(i: IncidentRow, subject: str, costs: Sequence[GroupCost], tz: tzi
         f"{words.minute(i.first_at_ms, tz)} to {words.minute(i.last_at_ms, tz)} "
         f"({words.duration(i.last_at_ms - i.first_at_ms)})",
         "## Summary",
-        _safe(words.utc_in(i.story, tz), 1200),
+        _safe(words.utc_in(story(i), tz), 1200),
         "## Impact",
         f"{_cost(i)}.",
         "| group | team | rebalances | cost |\n| --- | --- | --- | --- |\n"

@@ -68,7 +68,7 @@ def _cost(found: pd.DataFrame, unit: str) -> Html:
     if known.empty:
         if len(found) and ((found["moved_count"] == 0) & (found["returned_count"] == 0)).all():
             return Html("Nothing stood still.")
-        return Html("What they cost is not known, since no downtime is.")
+        return Html("What that cost is not known: no evidence shows who stood still, or for how long.")
     upper = known["resource_seconds_upper"]
     if len(known) == len(found) and (known["resource_seconds_estimate"] == 0).all() and (upper == 0).all():
         return Html("Nothing stood still.")

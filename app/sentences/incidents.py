@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from app import words
-from app.answers.rows import Fleet, IncidentCount, MarkRow, Span
+from app.answers.rows import Fleet, IncidentCount, IncidentRow, MarkRow, Span
 from app.sentences.fleet import IS_NOW_MS
 from app.words import Html, fill
+
+
+def story(i: IncidentRow) -> str:
+    """Without the title that it begins with, for places where that stands above it."""
+    rest = i.story.removeprefix(i.title)
+    if not rest.startswith((". ", "; ")):
+        return i.story
+    return rest[2:3].upper() + rest[3:]
 
 
 def going_on(
@@ -57,8 +65,9 @@ def cost_of(in_time: Fleet) -> Html:
     )
 
 
-def since(mark: MarkRow, after: Fleet, before: Fleet, span: Span, whole: Span) -> Html:
-    """What came since a deploy or change, beside as long a time before it, or as much of that as evidence covers."""
+def since(mark: MarkRow, itself: IncidentRow | None, after: Fleet, before: Fleet, span: Span, whole: Span) -> Html:
+    """What a deploy or change cost `itself`, where that is known; and what came since it, beside as long a time before
+    it, or as much of that as evidence covers."""
     covered_ms = mark.at_ms - max(whole.from_ms, mark.at_ms - span.length_ms)
     if covered_ms >= span.length_ms:
         when = "In as long a time before: "
@@ -67,10 +76,18 @@ def since(mark: MarkRow, after: Fleet, before: Fleet, span: Span, whole: Span) -
     else:
         when = "What was before is not known: the evidence begins after it."
     return fill(
-        "<b>Since {text}</b>, {length}: {after} {when}{before}",
+        "{own}<b>Since {text}</b>, {length}: {after} {when}{before}",
+        own=_own_cost(itself),
         text=words.code(mark.text, 120),
         length=words.duration(span.length_ms),
         after=cost_of(after),
         when=when,
         before=cost_of(before) if covered_ms > 0 else "",
     )
+
+
+def _own_cost(i: IncidentRow | None) -> Html:
+    if i is None or i.cost_seconds is None:
+        return Html("")
+    cost = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
+    return fill("<b>The change itself cost {cost}</b>. ", cost=cost)

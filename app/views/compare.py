@@ -117,8 +117,10 @@ def ask(options: list[str]) -> None:
             for mark in marks:
                 is_group = not set("*?[") & set(mark.scope)
                 of = json.dumps([mark.cluster_id, mark.scope if is_group else None])
-                label = f"{words.minute(mark.at_ms, page.zone())}   {words.name(mark.text, 140)}"
-                page.link(f"{label}, {said(of)}", "compare", a=of, b=of, at=mark.at_ms)
+                is_named = is_group and mark.scope in mark.text  # its cluster is all that is left to say
+                where = words.name(mark.cluster_id, 40) if is_named and mark.cluster_id else said(of)
+                label = f"{words.minute(mark.at_ms, page.zone())} \u00b7 {words.name(mark.text, 140)} \u00b7 {where}"
+                page.link(label, "compare", a=of, b=of, at=mark.at_ms)
     page.heading("Groups and a moment")
     a = chosen("Which groups", "a", options)
     page.link(f"Compare {said(a)} before and after", "compare", a=a, b=a)

@@ -80,8 +80,8 @@ def history(tasks: list[ConnectTask]) -> None:
     row = page.clickable_table(
         frame,
         {
-            "what": st.column_config.TextColumn(width=130),
-            "state": st.column_config.TextColumn(width=140),
+            "what": st.column_config.TextColumn(width=165),
+            "state": st.column_config.TextColumn(width=155),
             "by design": st.column_config.TextColumn(width=85),
             "from": st.column_config.TextColumn(width=235),
         },

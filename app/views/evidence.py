@@ -62,6 +62,7 @@ def record(e: RecordEvidence) -> None:
 def fields_table(fields: tuple[Field, ...]) -> Html:
     """Leaves under the name of what they belong to."""
     rows, belongs = [], ""
+    is_located = any(f.part and f.start is not None for f in fields)
     for f in fields:
         owner, _, leaf = f.path.rpartition(".")
         if owner != belongs:
@@ -74,13 +75,14 @@ def fields_table(fields: tuple[Field, ...]) -> Html:
         where = f"{f.part} {f.start:x} \u2026 {(f.end or 1) - 1:x}" if f.part and f.start is not None else ""
         rows.append(
             fill(
-                "<tr><td>{leaf}</td><td>{value}</td><td class='ra-num'>{where}</td></tr>",
+                "<tr><td>{leaf}</td><td>{value}</td>{where}</tr>",
                 leaf=words.name(leaf, 40),
                 value=value_of(f),
-                where=where,
+                where=fill("<td class='ra-num'>{w}</td>", w=where) if is_located else Html(""),
             )
         )
-    head = Html("<thead><tr><th>field</th><th>value</th><th>bytes</th></tr></thead>")
+    place = Html("<th>bytes</th>") if is_located else Html("")
+    head = fill("<thead><tr><th>field</th><th>value</th>{place}</tr></thead>", place=place)
     return fill(
         '<div class="ra-fields"><table class="ra-table">{head}<tbody>{rows}</tbody></table></div>',
         head=head,

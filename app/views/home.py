@@ -178,8 +178,11 @@ with place_of_title:
 chosen = next((m for m in marks if m.mark_id == page.param("since")), None)
 if chosen is not None:
     before = Span(from_ms=chosen.at_ms - span.length_ms, to_ms=chosen.at_ms - 1)
-    said = sentences.since(chosen, fleet, reader.fleet(before), span, whole)
+    itself = reader.incident_of_mark(chosen)
+    said = sentences.since(chosen, itself, fleet, reader.fleet(before), span, whole)
     st.html(fill('<p class="ra-say">{s}</p>', s=said))
+    if itself is not None:
+        page.link("The change, group by group", "incident", cluster=itself.cluster_id, incident=itself.incident_id)
 page.present([c.cluster_id for c in seen])
 with st.container(key="fleet"):
     strip(span)

@@ -1,5 +1,7 @@
 """What happened, to whom, and what to do?"""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import charts, clock, hands, page, panels, sentences, words
@@ -10,6 +12,7 @@ from app.words import Html, fill
 
 MOST_GROUPS = 6
 MOST_CHAIN = 40
+MOST_KNOWN_BY = 3
 MOST_REBALANCES = 200
 ALERTS_SOON_MS = 60_000
 
@@ -108,6 +111,15 @@ def picture(i: IncidentRow, groups: list[tuple[str, list[Rebalance]]]) -> None:
     page.open_target(clicked, i.cluster_id, marks)
 
 
+def known_by(i: IncidentRow, refs: Sequence[str]) -> Html:
+    """The first pieces of evidence as links; all of them stand at the page's end."""
+    if not refs:
+        return Html("\u2014")
+    shown = [page.anchor(f"evidence {n}", "evidence", cluster=i.cluster_id, ref=ref) for n, ref in enumerate(refs, 1)]
+    more = f", {len(shown) - MOST_KNOWN_BY:,} more" if len(shown) > MOST_KNOWN_BY else ""
+    return fill("{links}{more}", links=words.join(shown[:MOST_KNOWN_BY], ", "), more=more)
+
+
 def chain(i: IncidentRow) -> None:
     page.heading("From the cause to its last consequence")
     tz = page.zone()
@@ -117,7 +129,7 @@ def chain(i: IncidentRow) -> None:
             [
                 words.clock(link.at_ms, tz),
                 words.cut(words.utc_in(words.visible(link.what), tz), 300),
-                words.count(len(link.evidence), "record or line", "records or lines") if link.evidence else "\u2014",
+                known_by(i, link.evidence),
             ]
             for link in i.chain[:MOST_CHAIN]
         ],
@@ -187,11 +199,10 @@ page.title(subject, over=state_line(found), under=page.cause_of(found))
 costs = reader.incident_costs(found.cluster_id, found.incident_id)
 st.html(fill('<div class="ra-say">{c}</div>', c=cost_line(found)))
 if found.advice:
-    st.html(fill('<p class="ra-say"><b>What to do:</b> {a}</p>', a=words.cut(words.visible(found.advice), 800)))
+    st.html(fill('<p class="ra-say"><b>What to do:</b> {a}</p>', a=words.with_code(words.cut(found.advice, 800))))
 picture(found, histories(found, costs))
-st.html(
-    fill('<p class="ra-say">{story}</p>', story=words.cut(words.utc_in(words.visible(found.story), page.zone()), 1200))
-)
+story = words.cut(words.utc_in(words.visible(sentences.story(found)), page.zone()), 1200)
+st.html(fill('<p class="ra-say">{story}</p>', story=story))
 first_moves = found.reassignment_ids[:3]
 with st.container(horizontal=True, vertical_alignment="center"):
     for group_id in found.group_ids[:4]:
@@ -204,7 +215,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         page.link(f"Move of {move}", "reassignment", cluster=found.cluster_id, reassignment=reassignment_id)
     only = found.group_ids[0] if len(found.group_ids) == 1 else None
     page.outward(around(found), cluster=found.cluster_id, incident=found.incident_id, group=only)
-    url = str(st.context.url or "")
+    url = page.whole_address("incident", cluster=found.cluster_id, incident=found.incident_id)
     tz = page.zone()
     with st.popover("Copy for chat"):
         st.code(sentences.for_chat(found, subject, tz, url), language=None, wrap_lines=True)

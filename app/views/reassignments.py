@@ -99,6 +99,9 @@ def elections_table(found: pd.DataFrame) -> None:
         n=words.count(len(found), "election"),
         cut=f", the newest {MOST_ELECTIONS:,} listed" if len(found) > MOST_ELECTIONS else ", newest first",
     )
+    prevented = [
+        "" if v is None or pd.isna(v) else words.name(str(v).replace("_", " "), 80) for v in newest["prevented_by"]
+    ]
     page.long_table(
         pd.DataFrame(
             {
@@ -109,10 +112,7 @@ def elections_table(found: pd.DataFrame) -> None:
                 "preferred": [_broker(v) for v in newest["preferred_replica"]],
                 "why": [words.ELECTION_WORDS.get(v, v) for v in newest["cause"]],
                 "outcome": [str(v).replace("_", " ") for v in newest["outcome"]],
-                "why not the preferred": [
-                    "" if v is None or pd.isna(v) else words.name(str(v).replace("_", " "), 80)
-                    for v in newest["prevented_by"]
-                ],
+                **({"why not the preferred": prevented} if any(prevented) else {}),
             }
         ),
         {"when": st.column_config.TextColumn(width=235)},
@@ -221,7 +221,7 @@ def overview() -> None:
             f"Replicas on their way to {words.count(len(picture.lanes), 'broker')}; the table below has the same.",
             key="brokers-time-line",
         )
-        st.html(bars.BROKERS_LEGEND)
+        st.html(bars.brokers_legend_html(with_groups=not rebalances.empty))
         page.note(
             "{span}. Drag to look closer, double-click for all, click a rebalance's mark to open it.",
             span=page.span_words(span, page.zone()),

@@ -139,7 +139,8 @@ def fleet(changes: list[Change]) -> None:
 
 
 cluster_id, group_id = page.param("cluster"), page.param("group")
-changes = page.reader().changes(cluster_id, group_id)
+reader = page.reader()
+changes = reader.changes(cluster_id, group_id)
 if changes and group_id is not None:
     of_group(changes)
 elif changes:
@@ -153,9 +154,10 @@ elif cluster_id is not None or group_id is not None:
             if group_id is not None
             else fill("cluster {c}", c=words.code(cluster_id, 60)),
         ),
-        Html(
+        fill(
             "<p>The groups that stood still the longest are replayed. "
-            "<code>rebalance-audit whatif GROUP -w WAREHOUSE</code> replays one at once, and says why if it cannot.</p>"
+            "<code>rebalance-audit whatif GROUP -w {w}</code> replays one at once, and says why if it cannot.</p>",
+            w=reader.location,
         ),
     )
     page.link("The groups that were replayed", "whatif")
@@ -163,8 +165,9 @@ else:
     page.title("Settings", under="Which changes would have saved the most?")
     page.panel(
         Html("<p>No group has been replayed under other settings yet.</p>"),
-        Html(
-            "<p><code>rebalance-audit whatif -w WAREHOUSE</code> replays the groups that stood still the longest, and "
-            "Airflow's <code>rebalance_audit_whatif</code> does so every night.</p>"
+        fill(
+            "<p><code>rebalance-audit whatif -w {w}</code> replays the groups that stood still the longest, and "
+            "Airflow's <code>rebalance_audit_whatif</code> does so every night.</p>",
+            w=reader.location,
         ),
     )

@@ -183,6 +183,18 @@ def test_a_click_on_a_row_of_the_groups_table_opens_that_group(page: Any, addres
     assert page.title() == "checkout"
 
 
+def test_ctrl_k_leads_from_a_topic_to_a_group_that_reads_it(page: Any, address: str) -> None:
+    opened(page, address, "trust")
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Name of a group, incident, connector or topic").type("order")
+    row = page.get_by_role("option").filter(has_text="topic").filter(has_text="orders \u00b7").first
+    row.wait_for(timeout=10_000)
+    row.click()
+    page.wait_for_function("location.pathname.endsWith('/group')", timeout=10_000)
+    shows(page, "What has this group been through?")
+    assert page.title() == "orders"
+
+
 KEPT = {"last": "all", "zone": "Asia/Tokyo"}
 
 
@@ -317,6 +329,40 @@ def test_lists_are_walked_by_keys(page: Any, address: str) -> None:
     assert page.evaluate("document.activeElement.innerText").split()[1] == "checkout"
     page.keyboard.press("o")
     page.wait_for_function("location.pathname.endsWith('/incident')", timeout=10_000)
+    shows(page, "From the cause to its last consequence")
+
+
+def test_what_is_copied_of_an_incident_leads_back_to_it(page: Any, address: str) -> None:
+    opened(page, address, "")
+    open_line(page, "orders \u00b7 lab-cluster")
+    page.keyboard.press("o")
+    page.wait_for_function("location.pathname.endsWith('/incident')", timeout=10_000)
+    shows(page, "From the cause to its last consequence")
+    title = page.title()
+    for button, lead in (("Copy for chat", ""), ("Copy as postmortem", "Picture and evidence: ")):
+        page.get_by_role("button", name=button).click()
+        text = page.locator('[data-testid="stCode"]').last.inner_text().strip()
+        page.keyboard.press("Escape")
+        page.wait_for_selector('[data-testid="stCode"]', state="detached")
+        copied = text.splitlines()[-1].removeprefix(lead)
+        assert copied.startswith(f"{address}/incident?cluster=")
+    page.goto(copied)
+    settled(page)
+    assert page.title() == title
+
+
+def test_a_link_of_the_chain_opens_its_evidence_without_a_reload(page: Any, address: str) -> None:
+    opened(page, address, "")
+    open_line(page, "orders \u00b7 lab-cluster")
+    page.keyboard.press("o")
+    page.wait_for_function("location.pathname.endsWith('/incident')", timeout=10_000)
+    shows(page, "From the cause to its last consequence")
+    page.evaluate("window.isTheSamePage = true")
+    page.locator("a.ra-go").first.click()
+    page.wait_for_function("location.pathname.endsWith('/evidence')", timeout=10_000)
+    shows(page, "How do you know?")
+    assert page.evaluate("window.isTheSamePage")
+    page.go_back()
     shows(page, "From the cause to its last consequence")
 
 

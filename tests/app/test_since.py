@@ -31,7 +31,7 @@ def test_what_evidence_does_not_cover_is_not_said_to_have_cost_nothing(begins_ms
     )  # fmt: skip
     span = Span(from_ms=MARK.at_ms, to_ms=15 * HOUR_MS)
     whole = Span(from_ms=begins_ms, to_ms=span.to_ms)
-    text = re.sub("<[^>]*>", "", sentences.since(MARK, fleet, fleet, span, whole))
+    text = re.sub("<[^>]*>", "", sentences.since(MARK, None, fleet, fleet, span, whole))
     assert text.startswith("Since v2.3 &lt;b&gt;, 5 h: 2 rebalances of 1 group cost 3.0 partition-seconds. ")
     assert said in text
     assert text.count("rebalances") == (2 if "cost" in said else 1)  # not before what nobody saw

@@ -25,6 +25,10 @@ _MARKED_KINDS = ("deploy", "configuration", "removal", "reassignment")
 _WARNING = SEVERITIES.index("warning")
 _WAITING_STATES = frozenset({"UNASSIGNED", "LOST"})
 
+_CONNECT_DEPLOY = (
+    "Nothing is wrong. A restarted worker's tasks wait until scheduled.rebalance.max.delay.ms is over: "
+    "`rebalance-audit whatif` replays this deploy with a shorter delay."
+)
 _ADVICE = {
     "scaling": "Nothing is wrong: members came or went on purpose.",
     "configuration": "Nothing is wrong. Changes that are sent together cost one round instead of several.",
@@ -263,6 +267,8 @@ def _advice(trouble: Trouble, findings: Sequence[Finding], *, expected: bool) ->
     if not expected and (advice := next((f.advice for f in findings if f.advice), None)):
         return advice
     if expected and trouble.kind == "deploy":
+        if words.unit_of_trouble(trouble) == "task":
+            return _CONNECT_DEPLOY
         of = client_advice.families(m for _, s in trouble.steps for m in s.rebalance.members)
         return client_advice.deploy(of, trouble.steps[-1][1].rebalance.group_type)
     return _ADVICE.get(trouble.kind, _ADVICE_OTHERWISE) if expected else _ADVICE_OTHERWISE
