@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
-import shutil
 import signal
 import sys
 import textwrap
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from infra.lab.scenarios.scenario import SCENARIOS, capture
 
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m infra.lab"
             for name, scenario in SCENARIOS.items():
                 if options.kafka is not None and not scenario.runs_on(options.kafka):
                     continue
-                print(f"{name}\n{_indented(scenario.description)}")
+                print(f"{name}\n{_folded(scenario.description, sys.stdout, '    ')}")
         elif options.verb == "capture":
             output = options.output or Path("captures") / options.kafka / options.scenario
             command = shlex.join(["python", "-m", "infra.lab", *arguments])
@@ -49,11 +50,16 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m infra.lab"
     return 0
 
 
-def _indented(text: str) -> str:
+def _folded(text: str, stream: TextIO, indent: str = "") -> str:
     """Broken at spaces for a terminal; one line for a file or a pipe."""
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    columns = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else sys.maxsize
     return textwrap.fill(
-        " ".join(text.split()), columns, initial_indent="    ", subsequent_indent="    ", break_long_words=False
+        " ".join(text.split()),
+        columns,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
@@ -62,7 +68,8 @@ class _LabParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         name = self.prog.partition(" ")[0].replace("python", "lab")
-        self.exit(2, f"{name}: {message[:1].upper()}{message[1:]}; see `{self.prog} --help`.\n")
+        sentence = f"{name}: {message[:1].upper()}{message[1:]}; see `{self.prog} --help`."
+        self.exit(2, _folded(sentence, sys.stderr) + "\n")
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
@@ -76,7 +83,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     listing = verbs.add_parser("list", help="the scenarios")
     listing.add_argument("--kafka", choices=jars.versions(), help="those that run on this version")
     take = verbs.add_parser("capture", help="run a scenario on a fresh cluster and keep its evidence and truth")
-    take.add_argument("scenario", choices=SCENARIOS, metavar="SCENARIO")
+    take.add_argument("scenario", type=_scenario, metavar="SCENARIO")
     take.add_argument("--output", type=Path, help="folder of the capture (captures/<version>/<scenario>)")
     run = verbs.add_parser("up", help="a cluster until Ctrl-C")
     run.add_argument("--brokers", type=int, default=1)
@@ -85,6 +92,16 @@ def _parser(program: str) -> argparse.ArgumentParser:
     for verb in (take, run):
         verb.add_argument("--kafka", default=jars.DEFAULT_VERSION, choices=jars.versions(), help="version")
     return parser
+
+
+def _scenario(name: str) -> str:
+    """The name, if there is such a scenario; argparse would list all of them."""
+    if name not in SCENARIOS:
+        close = get_close_matches(name, SCENARIOS, n=3)
+        raise argparse.ArgumentTypeError(
+            f"there is no {name!r}; " + (f"perhaps {', '.join(close)}" if close else "`lab list` shows all")
+        )
+    return name
 
 
 def _say(text: str) -> None:

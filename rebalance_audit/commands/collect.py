@@ -157,12 +157,12 @@ def collects(settings: CollectSettings) -> bool:
 
 
 def refuse_nothing(settings: CollectSettings, followed: FollowedMetadata | None) -> None:
-    """Raises Misconfigured where nothing is named, before a warehouse is made."""
+    """Raises UsageError where nothing is named, before a warehouse is made."""
     from ingest.collector import nothing_to_collect
 
     named = settings.client_config.get("bootstrap.servers") or (settings.logs and settings.cluster_id)
     if followed is None and not named:
-        raise nothing_to_collect()
+        raise UsageError(str(nothing_to_collect()))
 
 
 class FollowedMetadata:

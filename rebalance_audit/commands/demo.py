@@ -52,7 +52,9 @@ def demo(
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Start a real cluster now, and watch its rebalances.")] = False,
     kafka: Annotated[str, typer.Option("--kafka", metavar="V", help="With --live: Kafka's version.")] = "4.3.0",
-    port: Annotated[int, typer.Option("--port", metavar="P", help="Port of the app; 0: any that is free.")] = 8501,
+    port: Annotated[
+        int, typer.Option("--port", metavar="P", min=0, max=65535, help="Port of the app; 0: any that is free.")
+    ] = 8501,
     every: Annotated[
         bool, typer.Option("--all", help="All recorded evidence, each under its own name; a few clusters by default.")
     ] = False,

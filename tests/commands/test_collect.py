@@ -32,7 +32,7 @@ def test_a_folder_that_is_not_empty_is_not_made_a_warehouse(call: Any, tmp_path:
 
 
 def test_nothing_to_collect_from_is_said(call: Any, tmp_path: Path) -> None:
-    assert_one_sentence(call("collect", "-w", tmp_path / "w"))
+    assert_one_sentence(call("collect", "-w", tmp_path / "w"), status=2)
 
 
 def test_a_metadata_log_is_collected_and_explained_in_place(call: Any, moved: Path, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_folder_of_logs_is_no_pattern(call: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("verb", ["collect", "watch"])
 def test_what_names_nothing_to_follow_makes_no_warehouse(call: Any, tmp_path: Path, verb: str) -> None:
     for given in ([], ["--logs", EAGER / "logs" / "broker-1"]):
-        assert_one_sentence(call(verb, "-w", tmp_path / "w", *given))
+        assert_one_sentence(call(verb, "-w", tmp_path / "w", *given), status=2)
     assert list(tmp_path.iterdir()) == []
 
 

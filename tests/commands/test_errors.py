@@ -34,6 +34,7 @@ from tests.commands.saying import EAGER, ROOT, assert_one_sentence
         ["export", "rebalance"],
         ["run", "-w", ".", "--stage", "guess"],
         ["check", "-w", ".", "--fail-on", "annoying"],
+        ["demo", "--port", "99999"],
     ],
 )
 def test_a_wrong_command_line_ends_with_status_2(call: Any, arguments: list[str]) -> None:
