@@ -205,6 +205,12 @@ def test_the_cost_since_a_deploy_stands_beside_as_long_a_time_before(opened: Ope
     assert "In as long a time before:" in text
 
 
+def test_a_mark_that_was_found_in_evidence_leads_to_its_own_incident(full_warehouse: Path) -> None:
+    reader = opened_reader(full_warehouse)
+    found = {m.text: reader.incident_of_mark(m) for m in reader.marks()}
+    assert found["v2.3 of orders"] is None  # somebody said so; no incident is known to be it
+
+
 def opened_reader(location: Path) -> Questions:
     reader = Questions.open(location)
     reader.refresh()

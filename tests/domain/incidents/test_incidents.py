@@ -113,6 +113,15 @@ def test_a_deploy_is_one_incident_expected_and_marked() -> None:
     assert [(m.scope, m.source) for m in marks] == [("orders", "evidence")]
 
 
+def test_a_deploy_of_workers_is_advised_about_connects_delay_and_no_consumers_setting() -> None:
+    story = GroupStory("connect", protocol_type="connect", mode="incremental", assignor="sessioned")
+    story.joins("w1", "w2", "w3", at_s=-HOUR_S).deploys("w1", "w2", "w3", from_s=0, each_s=60)
+    (found,), _ = incidents_and_marks(story)
+    assert (found.kind, found.expected) == ("deploy", True)
+    assert "scheduled.rebalance.max.delay.ms" in (found.advice or "")
+    assert "group." not in (found.advice or "")
+
+
 def test_pods_with_new_names_that_take_the_places_of_old_ones_are_a_deploy() -> None:
     old_first = a_group().leaves("c1", at_s=0).joins("p1", at_s=20).leaves("c2", at_s=60).joins("p2", at_s=80)
     new_first = a_group().joins("p1", at_s=0).leaves("c1", at_s=20).joins("p2", at_s=60).leaves("c2", at_s=80)
