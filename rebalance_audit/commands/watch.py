@@ -26,7 +26,7 @@ from rebalance_audit.commands.outward import outward
 from rebalance_audit.commands.pipeline import Carried, stage_settings
 from rebalance_audit.commands.report import routes_of_teams
 from rebalance_audit.commands.watching import outages
-from rebalance_audit.commands.watching.live import CATCHING_UP_S, LiveWatch
+from rebalance_audit.commands.watching.live import CATCHING_UP_S, ENDING_S, LiveWatch
 from rebalance_audit.commands.watching.outages import passing_sentence
 from rebalance_audit.commands.watching.rounds import StageRuns
 from rebalance_audit.commands.watching.sources import Collecting, SourceWatch
@@ -150,6 +150,9 @@ def follow(
     finally:
         stopped.set()
         _end_spark()
+        for thread in (dog, sender):
+            if thread is not None and thread.ident is not None:
+                thread.join(ENDING_S)
         if followed is not None:
             followed.wait()
 

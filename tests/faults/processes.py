@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import os
 import random
 import signal
 import subprocess
@@ -36,6 +37,12 @@ PATIENCE_S = 300.0
 
 def command(verb: str, *given: str) -> list[str]:
     return [sys.executable, "-m", "rebalance_audit.cli", verb, *given]
+
+
+def started(given: list[str], said: Path) -> subprocess.Popen[bytes]:
+    """With its words in a file; if it crashes, the stack of each thread is among them."""
+    with said.open("ab") as words:
+        return subprocess.Popen(given, cwd=ROOT, stderr=words, env=os.environ | {"PYTHONFAULTHANDLER": "1"})
 
 
 def log_lines() -> list[str]:
@@ -86,7 +93,8 @@ def check(seed: int) -> int:
         pieces = [lines[n : n + LINES_AT_ONCE] for n in range(20, len(lines), LINES_AT_ONCE)]
         deaths = sorted(rng.uniform(1.5, 3.0 + BETWEEN_S * len(pieces)) for _ in range(KILLS))
         (logs / "server.log").write_text("".join(lines[:20]))
-        watching = subprocess.Popen(watch, cwd=ROOT, stderr=subprocess.DEVNULL)
+        said = Path(folder) / "said.txt"
+        watching = started(watch, said)
         began = time.monotonic()
         try:
             while pieces or deaths:
@@ -94,7 +102,7 @@ def check(seed: int) -> int:
                     deaths.pop(0)
                     watching.kill()
                     watching.wait()
-                    watching = subprocess.Popen(watch, cwd=ROOT, stderr=subprocess.DEVNULL)
+                    watching = started(watch, said)
                 if pieces and time.monotonic() - began > 3.0:
                     with (logs / "server.log").open("a") as log:
                         log.write("".join(pieces.pop(0)))
@@ -110,7 +118,8 @@ def check(seed: int) -> int:
             watching.send_signal(signal.SIGTERM)
             # One that is still starting has nothing to bring in order.
             code = watching.wait(PATIENCE_S)
-            assert code in (0, -signal.SIGTERM), f"seed {seed}: it did not end in order ({code})"
+            last_words = said.read_text("utf-8", "replace")[-4_000:]
+            assert code in (0, -signal.SIGTERM), f"seed {seed}: it did not end in order ({code}): {last_words}"
         finally:
             watching.kill()
             watching.wait()

@@ -31,6 +31,9 @@ SHARE_OF_OTHERS = 1 / 10
 OTHERS_S = (10.0, 120.0)
 """How often these go into the tables."""
 CATCHING_UP_S = 10.0
+ENDING_S = 20.0
+"""How long each thread is waited for at the end: one that is inside Arrow or DuckDB when the interpreter goes may crash
+the process. Receivers and brokers that do not answer take 10 s at most; a service manager waits 60."""
 LOOK_AROUND_S = 1.0
 """The time between two looks for commits and metadata if nothing else comes with them."""
 
@@ -191,7 +194,7 @@ class LiveWatch:
 
     def stop(self) -> None:
         self._judge.stop()
-        self._judge.join(5)
+        self._judge.join(ENDING_S)
 
 
 def _between(seconds: float, bounds: tuple[float, float]) -> float:
