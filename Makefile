@@ -16,7 +16,15 @@ export GX_ANALYTICS_ENABLED := false
 
 help: ## List the targets
 	@echo "Begin with make demo (needs Python alone) or make doctor. All targets:"
-	@grep -E '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+	@width=1000; if [ -t 1 ]; then width=$$(stty size 2>/dev/null | cut -d' ' -f2); fi; \
+	grep -E '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' -v width=$${width:-80} '{ \
+	  line = sprintf("  make %-18s", $$1); count = split($$2, words, " "); \
+	  for (i = 1; i <= count; i++) { \
+	    if (length(line) + length(words[i]) >= width) { print line; line = sprintf("%25s", "") } \
+	    line = line " " words[i] \
+	  } \
+	  print line \
+	}'
 
 $(STAMP): requirements/all.txt pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed: install it, or say make PYTHON=/path/to/python3.11"; exit 1; }
