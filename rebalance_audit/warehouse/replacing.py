@@ -23,9 +23,12 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import (
     SOON_REPLACED,
     SOON_REPLACED_ROWS,
+    TAIL,
+    TAIL_ROWS,
     Least,
     footer,
     is_soon_replaced,
+    is_tail,
     row_groups_of,
 )
 from rebalance_audit.warehouse.storage import relation
@@ -38,6 +41,9 @@ _ASKED_AT_MOST = 500
 _PLACED_BYTES = 48 << 20
 """Up to so many bytes of stored rows, as Parquet has them unpacked, are in memory. Few keys may have very many rows:
 one group's whole history."""
+_TO_TAIL = range(8, 251)
+"""So many new rows go into the tail. Of more, several lie in most leaves that are written anyway. Of fewer, few leaves
+are written again when the rows come once more, and beside a quiet cluster they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,11 +311,13 @@ def _fill_leaves(
     kept: list[str],
     mixed: list[str],
 ) -> list[pa.Table | str]:
-    """Writes these files of rows that are replaced before long again, each with the new rows that lie between its first
-    and its last one. So each group stays in one file, however often its rows come. The files' names are added to `kept`
-    and `mixed`. Returns the rest of `fresh`."""
+    """Writes what is left of these files, whose rows are replaced before long again, and the new rows of that kind. The
+    files' names are added to `kept` and `mixed`. Returns the rest of `fresh`.
+
+    A round's new rows beside a busy cluster go into the tail: most of them come again within seconds, and then one
+    small file is written instead of one for each group. Others go into the leaves of their neighbours, so that a group
+    stays in one file."""
     schema = writer.schema
-    by = leading_column(writer.table)
     left: list[pa.Table | str] = []
     new: list[pa.Table] = []
     for rows in fresh:
@@ -321,6 +329,49 @@ def _fill_leaves(
         left += [part for part in [rows_where(held, pc.invert(is_soon))] if part.num_rows]
         new.append(rows_where(held, is_soon))
     arriving = pa.concat_tables([schema.empty_table(), *new])
+    if arriving.num_rows in _TO_TAIL:
+        _add_to_tail(writer, gone, arriving, read, kept, mixed)
+        return left
+    loose = _add_to_leaves(writer, gone, arriving, read, kept, mixed)
+    return [*left, loose] if loose.num_rows else left
+
+
+def _add_to_tail(
+    writer: _Writer,
+    gone: Mapping[str, Places],
+    arriving: pa.Table,
+    read: Mapping[str, pa.Table],
+    kept: list[str],
+    mixed: list[str],
+) -> None:
+    """Of leaves the rest is written alone. Tails from which rows go become one, in the order in which rows came; where
+    it is too long its first rows stay behind in a file of their own, until `small_files` sorts such files into
+    leaves."""
+    fullest_first = sorted(filter(is_tail, gone), key=lambda file: (-footer(file).num_rows, file))
+    tails = {file: gone[file] for file in fullest_first}
+    for file, places in sorted(gone.items()):
+        if file not in tails and footer(file).num_rows > len(places):
+            kept.append(writer.write(pa.concat_tables(_others({file: places}, writer.schema, read)), SOON_REPLACED))
+    waiting = pa.concat_tables([writer.schema.empty_table(), *_others(tails, writer.schema, read)])
+    while waiting.num_rows >= SOON_REPLACED_ROWS and waiting.num_rows + arriving.num_rows > TAIL_ROWS:
+        kept.append(writer.write(waiting.slice(0, SOON_REPLACED_ROWS), TAIL))
+        waiting = waiting.slice(SOON_REPLACED_ROWS)
+    if waiting.num_rows or arriving.num_rows:
+        name = writer.write(pa.concat_tables([waiting, arriving]), TAIL)
+        (mixed if arriving.num_rows else kept).append(name)
+
+
+def _add_to_leaves(
+    writer: _Writer,
+    gone: Mapping[str, Places],
+    arriving: pa.Table,
+    read: Mapping[str, pa.Table],
+    kept: list[str],
+    mixed: list[str],
+) -> pa.Table:
+    """Each leaf is written with the new rows that lie between its first and its last one. Returns those that lie in
+    none."""
+    schema, by = writer.schema, leading_column(writer.table)
     at = arriving[by].to_pylist()
     taken: set[int] = set()
     for file, places in sorted(gone.items()):
@@ -339,8 +390,7 @@ def _fill_leaves(
         rows = in_order(writer.table, rows)
         names = [writer.write(rows.slice(part * size, size), SOON_REPLACED) for part in range(parts)]
         (mixed if inside else kept).extend(names)
-    loose = rows_at(arriving, pa.array([n for n in range(len(at)) if n not in taken], pa.int64()))
-    return [*left, loose] if loose.num_rows else left
+    return rows_at(arriving, pa.array([n for n in range(len(at)) if n not in taken], pa.int64()))
 
 
 def _others(gone: Mapping[str, Places], schema: pa.Schema, read: Mapping[str, pa.Table]) -> Iterator[pa.Table]:

@@ -34,7 +34,7 @@ from rebalance_audit.warehouse.storage import located, relation
 LANDING = "landing"
 _ROWS_AT_ONCE = 100_000
 _ROWS_OF_A_FILE_AT_ONCE = 20_000
-_LARGE_BYTES = 1 << 16
+_LARGE_BYTES = 1 << 14
 """To open a smaller file takes longer than to sort its rows."""
 _DIGEST = pa.schema([(LANDING, pa.string()), ("rows", pa.int64()), ("sha256", pa.string())])
 _PART_BYTES = 1 << 18

@@ -26,10 +26,18 @@ SOON_REPLACED = "soon"
 """How the names of files begin whose rows will be replaced before long."""
 SOON_REPLACED_ROWS = 50
 """Rows per row group in such a file: to remove a row, the others are written again."""
+TAIL = f"{SOON_REPLACED}-tail"
+"""How the names of those files begin that hold the latest of these rows, in the order in which they came."""
+TAIL_ROWS = 100
+"""At most so many rows that came earlier and later are in one of them."""
 
 
 def is_soon_replaced(file: str) -> bool:
     return file.rpartition("/")[2].startswith(f"{SOON_REPLACED}-")
+
+
+def is_tail(file: str) -> bool:
+    return file.rpartition("/")[2].startswith(f"{TAIL}-")
 
 
 def open_writer(

@@ -29,6 +29,7 @@ from rebalance_audit.warehouse.row_groups import (
     footer,
     held_in,
     is_soon_replaced,
+    is_tail,
 )
 from rebalance_audit.warehouse.spreading import Spread, spread_over
 from rebalance_audit.warehouse.storage import located
@@ -66,12 +67,15 @@ def tiers_of(table: str, rows_of: Mapping[str, int | None], least: int | None = 
     most = most_rows(table, is_soon_replaced=False)
     bounds = _APPENDED_TIERS if is_appended(table) else (min(_SMALL_ROWS, most // 2),)
     soon: list[str] = []
+    tails: list[str] = []
     small: list[list[str]] = [[] for _ in bounds]
     runs: dict[int, dict[str, list[str]]] = {}
     for path, rows in sorted(rows_of.items()):
         if rows is None:
             continue
-        if is_soon_replaced(path):
+        if is_tail(path):
+            tails.append(path)
+        elif is_soon_replaced(path):
             if rows * 2 <= SOON_REPLACED_ROWS:
                 soon.append(path)
         elif (run := _run_of(path)) is not None:
@@ -83,7 +87,7 @@ def tiers_of(table: str, rows_of: Mapping[str, int | None], least: int | None = 
                 small[tier].append(path)
     joined_rows = 2 * bounds[-1] if is_appended(table) else most
     kind = "part" if is_appended(table) else "run1"
-    found = [Tier(SOON_REPLACED, SOON_REPLACED_ROWS, tuple(soon), len(soon) >= least)]
+    found = [Tier(SOON_REPLACED, SOON_REPLACED_ROWS, tuple(files), len(files) >= least) for files in (soon, tails)]
     found += [Tier(kind, joined_rows, tuple(files), len(files) >= least) for files in small]
     for level, of_level in sorted(runs.items()):
         files = tuple(path for name in sorted(of_level) for path in of_level[name])

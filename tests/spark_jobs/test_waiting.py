@@ -15,6 +15,8 @@ from bench.group_events import CLUSTER, OFFSETS_TOPIC
 from bench.growing_cluster import COMMITS, FlushedRun, WrittenRebalance, commit
 from ingest.landing import Landing
 from ingest.readings import LogText, SourceReading
+from rebalance_audit.warehouse import replacing, upkeep
+from rebalance_audit.warehouse.row_groups import is_tail
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from spark_jobs.commits import waiting
@@ -30,6 +32,9 @@ STEP_MS = 2_000
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode, "LEAST_RECORDS", 1)
+    monkeypatch.setattr(replacing, "_TO_TAIL", range(1, 5))
+    monkeypatch.setattr(replacing, "TAIL_ROWS", 4)
+    monkeypatch.setattr(replacing, "SOON_REPLACED_ROWS", 2)
 
 
 class Busy:
@@ -126,12 +131,15 @@ def test_runs_that_wait_and_one_that_does_not_give_the_tables_of_all_at_once(
     steps: list[Landed], expected: dict[str, list[str]], tmp_path: Path
 ) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
+    has_tail = False
     for at, step in enumerate(steps):
         deliver(warehouse, f"step-{at}", step)
         outcome = run(warehouse, may_wait=True)
         assert outcome.is_complete == (at == 0), "nothing waits before all were folded once"
+        has_tail |= any(map(is_tail, warehouse.files("gold.rebalance")))
     counted = sum(warehouse.read("silver.commit_mark", ["commit_count"])["commit_count"].to_pylist())
     assert counted < 0.8 * sum(len(step["record"]) for step in steps)
+    assert has_tail
     assert run(warehouse).is_complete
     assert everything_of(warehouse) == expected
     assert run(warehouse).ms_by_stage == {}
@@ -139,8 +147,9 @@ def test_runs_that_wait_and_one_that_does_not_give_the_tables_of_all_at_once(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_any_order_repeat_crash_and_restart_give_the_same_tables(
-    steps: list[Landed], expected: dict[str, list[str]], tmp_path: Path, seed: int
+    steps: list[Landed], expected: dict[str, list[str]], tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(upkeep, "SMALL_FILES", 3)  # tails are joined all the time
     draw = random.Random(seed)
     order = list(range(1, len(steps)))
     if seed % 2:

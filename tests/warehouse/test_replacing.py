@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from rebalance_audit.warehouse import comparing, comparing_on_disk, replacing
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
-from rebalance_audit.warehouse.row_groups import footer, row_groups_of
+from rebalance_audit.warehouse.row_groups import TAIL_ROWS, footer, is_tail, row_groups_of
+from rebalance_audit.warehouse.small_files import SMALL_FILES
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 FINDING = "silver.finding"
@@ -145,17 +147,59 @@ def test_a_row_replaced_before_long_stays_in_the_file_of_its_neighbours(tmp_path
     assert sorted(bounds) == [("g0000", "g0049"), ("g0050", "g0099"), ("g0100", "g0149"), ("g0150", "g0199")]
 
 
-def test_a_file_that_grows_too_full_is_parted(tmp_path: Path) -> None:
+def test_rows_that_come_together_and_again_go_into_one_small_file(tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
-    warehouse.append(FINDING, findings(**{f"g{n:04}": "1" for n in range(0, 100, 2)}))
-    grown = {f"g{n:04}": "2" for n in range(100)}
+    many = {f"g{n:04}": "1" for n in range(200)}
+    warehouse.append(FINDING, findings(**many))
+    again = [*range(40, 47), 60, 61]
+    some = {f"g{n:04}": "2" for n in again}
+    warehouse.replace(FINDING, findings(**some), keys(*some))
+    before = set(warehouse.files(FINDING))
+    assert sorted(footer(file).num_rows for file in before) == [9, 43, 48, 50, 50]
+    for number in range(3, 30):
+        some = {f"g{n:04}": str(number) for n in again}
+        warehouse.replace(FINDING, findings(**some), keys(*some))
+    assert titles(warehouse) == many | some
+    [tail] = set(warehouse.files(FINDING)) - before
+    assert is_tail(tail)
+    assert footer(tail).num_rows == 9
+
+
+def test_what_came_first_into_a_full_tail_stays_behind_and_is_sorted_later(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    many = {f"g{n:04}": "1" for n in range(2_000)}
+    warehouse.append(FINDING, findings(**many))
+    draw = random.Random(1)
+    for number in range(2, 47):
+        some = {name: str(number) for name in draw.sample(sorted(many), 40)}
+        version = warehouse.version(FINDING)
+        warehouse.replace(FINDING, findings(**some), keys(*some))
+        many |= some
+        changes = warehouse.row_changes(FINDING, ["finding_id"], version)
+        assert changes is not None
+        assert set(changes.keys["finding_id"].to_pylist()) == {f"{group}-1" for group in some}
+        [tail] = changes.files
+        assert footer(tail).num_rows <= TAIL_ROWS
+        warehouse.join_small_files(FINDING)
+        assert sum(map(is_tail, warehouse.files(FINDING))) < SMALL_FILES
+    assert titles(warehouse) == many
+    warehouse.compact(FINDING)
+    assert titles(warehouse) == many
+    assert sum(map(is_tail, warehouse.files(FINDING))) <= 1
+
+
+def test_many_rows_go_into_the_files_of_their_neighbours(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    warehouse.append(FINDING, findings(**{f"g{n:04}": "1" for n in range(0, 300, 2)}))
+    grown = {f"g{n:04}": "2" for n in range(300)}
     version = warehouse.version(FINDING)
     warehouse.replace(FINDING, findings(**grown), keys(*grown))
     assert titles(warehouse) == grown
-    assert sorted(footer(file).num_rows for file in warehouse.files(FINDING)) == [1, 49, 50]  # g0099 lies behind
+    # Of three files with 50 rows each became two; g0099, g0199 and g0299 lie behind.
+    assert sorted(footer(file).num_rows for file in warehouse.files(FINDING)) == [3, 49, 49, 49, 50, 50, 50]
     changes = warehouse.row_changes(FINDING, ["cluster_id", "finding_id"], version)
     assert changes is not None
-    assert changes.keys.num_rows == 100
+    assert changes.keys.num_rows == 300
 
 
 def test_rows_go_from_a_place_on(warehouse: Warehouse) -> None:

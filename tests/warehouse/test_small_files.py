@@ -78,9 +78,9 @@ def test_few_small_files_stay_where_they_are(warehouse: Warehouse) -> None:
 
 def test_a_file_joins_in_its_tier() -> None:
     rows = {"part-a": 5, "part-b": 63, "part-c": 64, "part-d": 1_023, "part-e": 1_024, "soon-f": 25, "soon-g": 26}
-    rows_of = {**rows, "part-h": None}
-    found = [set(tier.files) for tier in tiers_of("silver.commit_mark", rows_of)]
-    assert found == [{"soon-f"}, {"part-a", "part-b", "part-c", "part-d"}]
+    rows_of = {**rows, "part-h": None, "soon-tail-i": 60}
+    found = [set(tier.files) for tier in tiers_of("silver.connect_task", rows_of)]
+    assert found == [{"soon-f"}, {"soon-tail-i"}, {"part-a", "part-b", "part-c", "part-d"}]
     assert set(tiers_of(REBALANCE, rows_of)[-1].files) == {"part-a", "part-b", "part-c"}  # files of 1,000 rows at most
     assert set(tiers_of("silver.group_event", rows_of)[-1].files) == {"part-e"}
 
