@@ -152,15 +152,16 @@ class _JoinTask:
     portions: Sequence[Portion]
 
 
-def joined_in_tasks(spread: Spread, table: str, tiers: Mapping[str, Tier], schema: pa.Schema, folder: str) -> list[str]:
-    """New files in this folder with the rows of these tiers, by how the names of the tier's files begin. Each task
-    joins neighbours, and its last file may have few rows."""
+def joined_in_tasks(spread: Spread, table: str, tiers: Sequence[Tier], schema: pa.Schema, folder: str) -> list[str]:
+    """New files in this folder with the rows of these tiers. Each task joins neighbours, and its last file may have few
+    rows."""
     tasks: list[_JoinTask] = []
-    for kind, tier in tiers.items():
+    for tier in tiers:
         portions = portions_of(table, tier.files, tier.joined_rows)
         at_once = -(-len(portions) // _TASKS)
         tasks += (
-            _JoinTask(kind, tier.joined_rows, portions[at : at + at_once]) for at in range(0, len(portions), at_once)
+            _JoinTask(tier.kind, tier.joined_rows, portions[at : at + at_once])
+            for at in range(0, len(portions), at_once)
         )
 
     def join(of_task: _JoinTask) -> Iterator[pa.RecordBatch]:

@@ -72,16 +72,16 @@ class Upkeep(Publications, Changes):
 
     def _joined(self, name: str, tiers: Sequence[Tier], byte_count: int, folder: str) -> list[AddAction]:
         """New files with the rows of these tiers' files. `folder`: where tasks may write them."""
-        schema, by_kind = self.schema(name), {}
+        schema, named = self.schema(name), []
         for tier in tiers:
             kind = f"{tier.kind}-{uuid.uuid4().hex[:12]}" if tier.kind.startswith("run") else tier.kind
-            by_kind[kind] = replace(tier, files=tuple(self._file_uri(name, path) for path in tier.files))
+            named.append(replace(tier, kind=kind, files=tuple(self._file_uri(name, path) for path in tier.files)))
         if (spread := self.spread_of(byte_count)) is not None:
-            files = joined_in_tasks(spread, name, by_kind, schema, folder)
+            files = joined_in_tasks(spread, name, named, schema, folder)
             return [self._taken_in(name, file, is_change=False) for file in files]
         return [
-            self._put_file(name, kind, rows, is_change=False)
-            for kind, tier in by_kind.items()
+            self._put_file(name, tier.kind, rows, is_change=False)
+            for tier in named
             for rows in joined(name, portions_of(name, tier.files, tier.joined_rows), schema, tier.joined_rows)
         ]
 

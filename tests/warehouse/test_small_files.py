@@ -126,6 +126,20 @@ def test_tasks_join_as_this_process_does(spread_of: SpreadOf, tmp_path: Path) ->
     assert not list((tmp_path / "staging").glob("*"))
 
 
+@pytest.mark.parametrize("spread_of", [in_this_process, in_tasks])
+def test_tiers_that_are_full_at_once_lose_no_row(spread_of: SpreadOf, tmp_path: Path) -> None:
+    warehouse, table = Warehouse.open(tmp_path, create=True), "silver.undecoded"
+    warehouse.spread_of = spread_of
+    for number, row_count in enumerate((1, 2, 70, 80)):
+        rows = [{"cluster_id": "lab", "ref": f"log:b/server.log#0@{number}-{at}"} for at in range(row_count)]
+        warehouse.append(table, rows_to_table(table, rows))
+    assert len([tier for tier in tiers_of(table, {"a": 1, "b": 2, "c": 70, "d": 80}, 2) if tier.is_full]) == 2
+    before = sorted(warehouse.read(table, ["ref"])["ref"].to_pylist())
+    assert warehouse.join_small_files(table, at_least=2)
+    assert sorted(warehouse.read(table, ["ref"])["ref"].to_pylist()) == before
+    assert len(before) == 153
+
+
 def test_rows_of_no_group_come_first_and_are_not_lost(tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
     for number in range(SMALL_FILES):
