@@ -234,10 +234,10 @@ def _folding(kinds: Mapping[str, type], fold: GroupFold, folder: str) -> ArrowTa
             for one in of_bucket:
                 parts[one["grain"]].append(pa.ipc.open_stream(one["rows"]).read_all())
             folded: dict[str, list[dict[str, Any]]] = defaultdict(list)
-            for portion in _portions({table: pa.concat_tables(of_table) for table, of_table in parts.items()}):
+            for portion in _portions({table: pa.concat_tables(parts.pop(table)) for table in list(parts)}):
                 groups: dict[Place, dict[str, list[Any]]] = {}
-                for table, of_portion in portion.items():
-                    for place, thing in _things(kinds[table], of_portion):
+                for table in list(portion):  # rows go as they become things: of a long storm both are hundreds of MB
+                    for place, thing in _things(kinds[table], portion.pop(table)):
                         groups.setdefault(place, defaultdict(list))[table].append(thing)
                 for table, row in chain.from_iterable(fold(place, groups[place]) for place in sorted(groups)):
                     folded[table].append(row)
@@ -249,7 +249,7 @@ def _folding(kinds: Mapping[str, type], fold: GroupFold, folder: str) -> ArrowTa
     return run
 
 
-def _portions(of_bucket: Mapping[str, pa.Table]) -> Iterator[Mapping[str, pa.Table]]:
+def _portions(of_bucket: dict[str, pa.Table]) -> Iterator[dict[str, pa.Table]]:
     """The same rows by table, some whole groups at a time: what becomes of a row takes ten times the row's memory."""
     if sum(rows.num_rows for rows in of_bucket.values()) <= _PORTION_ROWS:
         yield of_bucket
@@ -258,7 +258,11 @@ def _portions(of_bucket: Mapping[str, pa.Table]) -> Iterator[Mapping[str, pa.Tab
     counts = Counter(chain.from_iterable(places.values()))
     ends = accumulate(counts[place] for place in sorted(counts))
     portions = {place: (end - 1) // _PORTION_ROWS for place, end in zip(sorted(counts), ends, strict=True)}
-    for portion in sorted(set(portions.values())):
+    numbers = sorted(set(portions.values()))
+    if len(numbers) == 1:
+        yield of_bucket
+        return
+    for portion in numbers:
         yield {
             table: rows.filter(pa.array([portions[place] == portion for place in places[table]], pa.bool_()))
             for table, rows in of_bucket.items()
@@ -266,7 +270,10 @@ def _portions(of_bucket: Mapping[str, pa.Table]) -> Iterator[Mapping[str, pa.Tab
 
 
 def _things(kind: type, rows: pa.Table) -> Iterator[tuple[Place, Any]]:
-    things: list[Any] = things_in(kind, rows)
+    # Some at a time: what is needed meanwhile takes as much memory as the things.
+    things: list[Any] = []
+    for at in range(0, rows.num_rows, _PORTION_ROWS):
+        things += things_in(kind, rows.slice(at, _PORTION_ROWS))
     places = _places_of(rows)
     return ((places[at], things[at]) for at in in_places(rows))
 

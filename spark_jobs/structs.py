@@ -80,12 +80,20 @@ def _maker_of(kind: type[T], names: tuple[str, ...]) -> Callable[..., T]:
 def _values(column: StoredColumn, stored: pa.Array) -> list[Any]:
     if column.nested is not None:
         return _nested_values(column.nested, stored)
-    if column.made is None:
-        return _tuples(stored) if pa.types.is_list(stored.type) else stored.to_pylist()
+    if column.made is not None:
+        return _shared(stored, column.made)
+    if pa.types.is_list(stored.type):
+        return _tuples(stored)
+    # Names of members, topics and groups come again and again, and each text of its own takes 80 bytes.
+    return _shared(stored, lambda text: text) if pa.types.is_string(stored.type) else stored.to_pylist()
+
+
+def _shared(stored: pa.Array, made_of: Callable[[Any], Any]) -> list[Any]:
+    """What is made of each value; of equal ones, and of null, it is made once."""
     coded = stored.dictionary_encode()
-    made = [column.made(value) for value in coded.dictionary.to_pylist()]
+    made = [made_of(value) for value in coded.dictionary.to_pylist()]
     if stored.null_count:
-        made.append(column.made(None))
+        made.append(made_of(None))
     return [made[code] for code in coded.indices.fill_null(len(made) - 1).to_pylist()]
 
 
