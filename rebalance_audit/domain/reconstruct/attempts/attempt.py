@@ -63,6 +63,8 @@ class Attempt:
     failure: LogEvent | None = None
     unwritten: LogEvent | None = None
     """The `Preparing` line of the next one, if it says that the record of this one could not be written."""
+    undelivered: GroupRecord | None = None
+    """A record that was written after all, when its members had been refused the assignment in it."""
     replaced: LogEvent | None = None
     """The line by which a static member came back; None unless this is a rewrite."""
     converted: LogEvent | None = None
@@ -132,6 +134,9 @@ def classic_attempts(
     logged = _from_lines(lines)
     contradicting += _join(spine, logged)
     attempts = sorted(spine + [a for a in logged if a.record is None], key=_order)
+    for attempt in attempts:
+        if attempt.unwritten is not None:
+            attempt.undelivered, attempt.record = attempt.record, None
     attempts = _with_missing(attempts)
     _number_uses(attempts)
     return attempts, contradicting

@@ -90,7 +90,8 @@ def _frame(
     members = value.members if value is not None else None
     member_count = len(members) if members is not None else _counted(attempt)
     lines = attempt.lines
-    evidence = [attempt.record.ref] if attempt.record else []
+    record = attempt.record or attempt.undelivered
+    evidence = [record.ref] if record else []
     evidence += [line.ref for line in lines]
     has_logs = attempt.preparing is not None or attempt.rewrite_seq > 0
 
@@ -120,7 +121,7 @@ def _frame(
         assigned_at_ms=assigned_at_ms,
         ended_at_ms=max(times) if times else None,
         broker_window_ms=assigned_at_ms - started_at_ms if assigned_at_ms and started_at_ms else None,
-        is_complete_evidence=attempt.record is not None and has_logs and not gap_before,
+        is_complete_evidence=record is not None and has_logs and not gap_before,
         is_final=followed,
         evidence=tuple(evidence),
     )

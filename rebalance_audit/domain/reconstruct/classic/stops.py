@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.client_families import (
     may_commit_after_loss,
     may_end_its_generation,
@@ -52,9 +53,11 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
     if stretch.is_gone and unheard_since_joining(stretch, commit) is given:
         marks = given_to_the_dead(stretch)
     own = commits.last_between([stretch.resource], since, until) if stretch.lets_go_one_by_one else commit
+    if _was_not_answered(stretch):
+        gone = departed_marks(stretch, commit, commits.quiet_ms(stretch.held, since, until))
+        return marks + [m for m in gone if m.bound == UPPER] + _given_up_unheard(stretch, commit)
     if own is not None:
-        held_ms = own[0] - (stretch.owner.session_timeout if _lost_its_coordinator(stretch) else 0)
-        marks.append(recorded(LOWER, held_ms - stretch.commit_slack_ms, "the owner's last commit", own[1]))
+        marks.append(recorded(LOWER, own[0] - stretch.commit_slack_ms, "the owner's last commit", own[1]))
     if last.rewrite_seq:
         return marks + _returned_static(stretch, commit)
     if stretch.is_gone:
@@ -66,13 +69,26 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
     return marks + _survived(stretch, commit)
 
 
-def _lost_its_coordinator(stretch: Stretch) -> bool:
-    """Everybody went, and it came again under a new id: nobody had a coordinator for so long that they gave up. A
-    commit that had waited for the next one was written after that."""
+def _was_not_answered(stretch: Stretch) -> bool:
+    """Everybody went, and it came again under a new id: no coordinator had answered for so long that it had given all
+    up. What it had asked to commit was written later, as a sign of life of its old id."""
     if not stretch.is_gone or stretch.returned is None or not may_commit_after_loss(stretch.families):
+        return False
+    if stretch.departure is not None and stretch.departure.trigger != Cause.MEMBER_SESSION_EXPIRED:
         return False
     there, here = stretch.between.given.member_ids, stretch.between.attempts[-1].member_ids
     return there is not None and here is not None and len(there) > 1 and there.isdisjoint(here)
+
+
+def _given_up_unheard(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
+    """Its requests had waited for up to one and a half sessions (docs/clients.md#losing-the-coordinator)."""
+    if commit is None:
+        return []
+    at_ms, ref = commit
+    window = at_ms - 2 * stretch.owner.session_timeout, at_ms
+    detail = "before its last commit, which had waited for a coordinator that answers"
+    tier, basis = EvidenceTier.INFERRED, Basis.GONE
+    return [died_between(window, sum(window) // 2, detail, ref, rank=4, tier=tier, basis=basis)]
 
 
 def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:

@@ -145,6 +145,30 @@ def test_a_generation_whose_record_could_not_be_written_failed_and_gave_nothing(
     assert moves(last) == {"orders-0": ("returned", "c1", "c1"), "orders-1": ("moved", "c1", "c2")}
 
 
+def test_a_record_that_was_written_too_late_was_delivered_to_nobody() -> None:
+    """By the lines of 4.3.0: the coordinator waits 5 s for the other replicas, and the record stands in its log."""
+    reason = UNWRITTEN.replace("assignment during", "assignmentduring")
+    story = (
+        a_group()
+        .generation(2, {"c1": "0 1"}, at_ms=1_000)
+        .commit(0, at_ms=4_990)
+        .preparing(2, f"Adding new member {member_id('c2')} with group instance id null", at_ms=5_000)
+        .stabilized(3, at_ms=6_000, member_count=2)
+        .received(3, at_ms=6_010)
+        .generation(3, {"c1": "0", "c2": "1"}, at_ms=6_010, joined_at_ms=6_000)
+        .preparing(3, reason, at_ms=11_011)
+        .stabilized(4, at_ms=11_100, member_count=2)
+        .received(4, at_ms=11_110)
+        .generation(4, {"c1": "0", "c2": "1"}, at_ms=11_110, joined_at_ms=11_100)
+    )
+    failed, last = rebalances(story)[1:]
+    assert (failed.outcome, failed.trigger, failed.movements) == ("failed", "member_joined", ())
+    assert story.records[1].ref in failed.evidence
+    assert (last.outcome, last.trigger) == ("completed", "append_failed")
+    assert moves(last) == {"orders-0": ("returned", "c1", "c1"), "orders-1": ("moved", "c1", "c2")}
+    assert movement(last, "orders-1").pause_estimate_ms == pytest.approx(11_118 - 4_990, abs=10)
+
+
 def test_where_more_generations_are_missing_than_members_came_none_of_these_began_the_next_one() -> None:
     story = a_group().generation(2, {"c1": "0"}, at_ms=1_000)
     few = a_group().generation(2, {"c1": "0"}, at_ms=1_000).generation(4, {"c1": "", "c2": "0"}, at_ms=9_000)
