@@ -20,6 +20,7 @@ from infra.lab.driver import DO_NOT_ALWAYS_REPORT, generations_assigned, generat
 from infra.lab.librdkafka_consumer import read_properties
 from infra.lab.processes import LabError, free_ports
 from infra.lab.scenarios.scenario import SCENARIOS, capture
+from tests.truth import written_events
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CAPTURES = sorted(origin.parent for origin in GOLDEN.glob("*/*/origin.json"))
@@ -196,7 +197,7 @@ class TestGoldenCapture:
             assert gzip.decompress(file.read_bytes())
 
     def test_its_clients_saw_what_the_scenario_expects(self, folder: Path) -> None:
-        events = read_events(folder / "truth")
+        events = written_events(folder)
         assert events == sorted(events, key=lambda event: event["at_ms"])
         logs = {
             log.parent.name: gzip.decompress(log.read_bytes()).decode() for log in folder.glob("logs/*/connect.log.gz")

@@ -10,7 +10,7 @@ from infra.lab.clients import write_event
 from infra.lab.cluster import worker_name
 from infra.lab.configs import Settings, mirror_maker_settings
 from infra.lab.driver import Driver
-from infra.lab.processes import now_ms
+from infra.lab.processes import now_ms, wait_until
 from rebalance_audit.domain.causes import Cause
 
 from .connect import Workers
@@ -21,10 +21,10 @@ QUIET_S = 4.0
 
 
 @scenario(since="3.5.1", connect_workers=3, worker_properties={"scheduled.rebalance.max.delay.ms": 25_000})
-def connectors_change_in_a_bounce(driver: Driver) -> None:
+def connect_changes_in_a_bounce(driver: Driver) -> None:
     """A connector is paused, a worker stops, another connector gets other settings while tasks wait, the first one goes
     on, and the worker is back in time. Then a worker is killed, and a connector is stopped while tasks wait."""
-    chance = Random("connectors_change_in_a_bounce")
+    chance = Random("connect_changes_in_a_bounce")
     workers = Workers(driver)
     workers.ask("pause", "PUT", "connectors/alpha/pause", "alpha")
     driver.rest(chance.uniform(4, 7))
@@ -56,64 +56,67 @@ def connectors_change_in_a_bounce(driver: Driver) -> None:
 
 
 @scenario(since="3.5.1")
-def mirror_makers_come_and_go(driver: Driver) -> None:
+def mirror_maker_workers_go(driver: Driver) -> None:
     """Two processes of MirrorMaker 2 copy one cluster, under two aliases, into itself. The second comes, is killed, is
     back, and the first, which leads, stops."""
-    chance = Random("mirror_makers_come_and_go")
+    chance = Random("mirror_maker_workers_go")
     driver.topics(orders=4)
     driver.produce(per_second=16)
-    flows = ("src-mm2", "dst-mm2")
-    name, first = worker_name(2), worker_name(1)
-    waits: Settings = {
-        **{f"{alias}scheduled.rebalance.max.delay.ms": 10_000 for alias in ("", "src.", "dst.")},
+    group, first, second = "src-mm2", worker_name(1), worker_name(2)
+    properties: Settings = {
+        **mirror_maker_settings(driver.cluster.bootstrap),
+        "scheduled.rebalance.max.delay.ms": 10_000,
         "dedicated.mode.enable.internal.rest": "true",
-        # Topics of its own would be found at each refresh, and its tasks be written again.
+        # Topics of its own would be found at each refresh, and its tasks be written again. So the way back has no work.
         "emit.heartbeats.enabled": "false",
         "refresh.topics.interval.seconds": 600,
         "refresh.groups.interval.seconds": 600,
     }
-    properties: Settings = {**mirror_maker_settings(driver.cluster.bootstrap), **waits}
-    driver.mirror_maker(flows, properties)
-    driver.rest(40)
+    present = driver._present
 
     def expect_more(trigger: str) -> None:
-        for flow in flows:
-            while driver.expect_if_joined(flow, trigger):
-                pass
+        while driver.expect_if_joined(group, trigger):
+            pass
 
     def comes() -> None:
-        for flow in flows:
-            driver._present[flow].append(name)
-        driver._note("start", name)
+        before = max(driver._generations_joined(group), default=0)
+        present[group].append(second)
+        driver._note("start", second)
         driver.cluster.start_mirror_maker(properties, 2)
-        driver.rest(35)
-        for flow in flows:
-            driver.expect(flow, Cause.CONNECT_WORKER_JOINED, [name])
-        expect_more(Cause.CONNECT_REVOCATION_FOLLOW_UP)
 
+        def has_joined() -> bool:
+            return any(n > before and second in who for n, who in driver._generations_joined(group).items())
+
+        wait_until(f"{second} has joined", has_joined, timeout_s=120)
+        driver.rest(20)
+        driver.expect(group, Cause.CONNECT_WORKER_JOINED, [second])
+        driver.expect_if_joined(group, Cause.CONNECT_REVOCATION_FOLLOW_UP)
+        # A connector that starts elsewhere may write its tasks again.
+        expect_more(Cause.CONNECT_CONFIG_CHANGED)
+
+    def gone(name: str, action: str, event: str, at_ms: int) -> None:
+        present[group].remove(name)
+        write_event(driver.cluster.folder / "truth/driver.jsonl", name, event, at_ms)
+        driver._note(action, name, at_ms=at_ms)
+
+    driver.mirror_maker([group], properties)
+    driver.rest(40)
     expect_more(Cause.CONNECT_CONFIG_CHANGED)
     comes()
     driver.rest(chance.uniform(2, 5))
-    for flow in flows:
-        driver._present[flow].remove(name)
     at_ms = now_ms()
     driver.cluster.kill_worker(2)
-    write_event(driver.cluster.folder / "truth/driver.jsonl", name, "killed", at_ms)
-    driver._note("kill", name, at_ms=at_ms)
-    for flow in flows:
-        driver.expect(flow, Cause.MEMBER_SESSION_EXPIRED, [name])
+    gone(second, "kill", "killed", at_ms)
+    driver.expect(group, Cause.MEMBER_SESSION_EXPIRED, [second])
     driver.rest(chance.uniform(32, 36))
     expect_more(Cause.CONNECT_DELAY_EXPIRED)
     comes()
     driver.rest(chance.uniform(2, 5))
-    for flow in flows:
-        driver._present[flow].remove(first)
-    driver._note("stop", first)
     driver.cluster.stop_worker(1)
-    write_event(driver.cluster.folder / "truth/driver.jsonl", first, "worker_stopped", now_ms())
-    for flow in flows:
-        driver.expect(flow, Cause.CONNECT_WORKER_LEFT, [first])
+    gone(first, "stop", "worker_stopped", now_ms())
+    driver.expect(group, Cause.CONNECT_WORKER_LEFT, [first])
     driver.rest(20)
+    expect_more(Cause.CONNECT_CONFIG_CHANGED)
 
 
 @scenario(
