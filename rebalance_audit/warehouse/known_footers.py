@@ -15,7 +15,7 @@ from typing import Any, Final
 NOTE: Final = "footers"
 _FORM = 1
 BEHIND = 256
-"""So many files of the tables may lack in the note: it has some 200 bytes for each file there is, so it is not written
+"""So many files of the tables may lack in the note: it has some 400 bytes for each file there is, so it is not written
 at every run."""
 _MOST_FILES = 1 << 15
 
