@@ -8,6 +8,7 @@ from app import clock, words
 from app.answers.rows import IncidentRow
 from app.page.lines import ADVICE, line, line_link, lines
 from app.page.time_range import zone
+from app.sentences.incidents import story
 
 HEADS = ("where", "what happened, and whose doing", "downtime", "began")
 SIGNS = {"critical": "\u2715", "warning": "!", "info": "\u00b7"}
@@ -61,7 +62,7 @@ def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
     is_open = i.status == "open"
     likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
     certain = words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit)
-    facts = [("What happened:", words.cut(words.utc_in(words.visible(i.story), tz), 700))]
+    facts = [("What happened:", words.cut(words.utc_in(words.visible(story(i)), tz), 700))]
     if i.advice:
         facts.append((ADVICE, words.cut(words.visible(i.advice), 400)))
     state = "open, " if is_open else "over, "

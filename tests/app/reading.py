@@ -193,6 +193,8 @@ class Known:
         elif isinstance(value, Mapping):
             for key, inner in value.items():
                 self.add(inner, key)
+            if "story" in value:  # below its title a page shows the rest, with a capital letter
+                self.names.add(value["story"].removeprefix(value["title"])[3:])
         elif isinstance(value, list | tuple):
             self.counts.add(len(value))
             for inner in value:
