@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, GroupSettings
 
+NEARLY_ALIKE = 0.8
+"""A name that is so much like a known one is taken for a slip of the pen; a choice."""
 NAMES = (
     "group.instance.id",
     "internal.leave.group.on.close",
@@ -75,6 +78,9 @@ def requested(
         if asked.get(name, value) != value:
             raise RequestError(f"--set {name}: it is asked to be {asked[name]} and {value} at once; give it once.")
         if name not in NAMES:
+            near = get_close_matches(name, NAMES, 1, NEARLY_ALIKE) if name not in _OUTSIDE else ()
+            if near:
+                raise RequestError(f"--set {name}: there is no such setting; did you mean {near[0]}?")
             reason = _OUTSIDE.get(name, "known are " + ", ".join(NAMES))
             raise RequestError(f"--set {name}: that is outside the model; {reason}.")
         asked[name] = value

@@ -36,6 +36,8 @@ def test_an_assignor_may_be_written_as_its_class() -> None:
         (["partition.assignment.strategy=best"], "one of range"),
         (["group.instance.id=z"], "no member z"),
         (["fetch.min.bytes=1"], "outside the model"),
+        (["session.timeout=45s"], "there is no such setting; did you mean session.timeout.ms?"),
+        (["group.instance.ids=auto"], "there is no such setting; did you mean group.instance.id?"),
         (["max.poll.records=0"], "how many records"),
     ],
 )
