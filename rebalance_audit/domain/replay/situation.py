@@ -15,7 +15,7 @@ from .assignors import NotAssigned
 from .connect import EAGER
 from .connect_history import connect_delay_of, connect_script_of, worker_timing_of
 from .departures import with_poll_timeouts
-from .deploys import redeployed
+from .deploys import deploys_of, redeployed
 from .history import REACTIONS, script_of
 from .ids import other_id
 from .life import End, Life, Moment, Script
@@ -188,22 +188,30 @@ def _once_more(script: Script, original: Script, seed: int) -> tuple[Life, ...]:
     """The same happenings, as they would be if they were done again, by members with other random ids: assignors go by
     them. Draws the same for every set of settings."""
     rng, ids = Random(f"script {seed}"), Random(f"ids {seed}")
-    drawn = {place: _drawn(rng, life) for place, life in _placed(original)}
+    apart_ms = _restarts_differ_ms(original)
+    drawn = {place: _drawn(rng, life, apart_ms) for place, life in _placed(original)}
 
     def moved(moment: Moment | None, by_ms: int) -> Moment | None:
         return None if moment is None or by_ms == 0 else moment.moved(by_ms)
 
     lives = []
     for place, life in _placed(script):
-        start_ms, end_ms = drawn[place] if place in drawn else _drawn(rng, life)
+        start_ms, end_ms = drawn[place] if place in drawn else _drawn(rng, life, apart_ms)
         started, ended = moved(life.started, start_ms) or life.started, moved(life.ended, end_ms) or life.ended
         lives.append(replace(life, member_id=other_id(life.member_id, ids), started=started, ended=ended))
     return tuple(lives)
 
 
-def _drawn(rng: Random, life: Life) -> tuple[int, int]:
+def _restarts_differ_ms(script: Script) -> int:
+    """How far the restarts of one deploy last from the middle of them, at most; never so far that one would start
+    before it was closed. Processes that needed 6 to 11 s to come up will do so again."""
+    lasted = [[restart.away_ms for restart in deploy] for deploy in deploys_of(script)]
+    return max((min((max(times) - min(times)) // 2, min(times)) for times in lasted), default=0)
+
+
+def _drawn(rng: Random, life: Life, apart_ms: int) -> tuple[int, int]:
     """By how much its start and its close come later."""
-    starts_ms = JAVA_STARTS_MS if life.family is ClientFamily.JAVA else STARTS_MS
+    starts_ms = max(apart_ms, JAVA_STARTS_MS if life.family is ClientFamily.JAVA else STARTS_MS)
     start_ms, close_ms = rng.randint(-starts_ms, starts_ms), rng.randint(-CLOSES_MS, CLOSES_MS)
     return start_ms, close_ms if life.end is End.CLOSED else 0
 

@@ -26,7 +26,7 @@ COST_SLACK = 1.5
 """A replay that costs so many times more than measured, or less, is no replay of this history."""
 CHANGED_ERROR = 0.06
 """What the model itself may be off by, as a share of what other settings change; what stays as it was is known from
-the history. Of 15 pairs that nobody had looked at (tests/pairs_unseen) all lie inside with 4 %, 14 with none."""
+the history. The first 15 pairs that nobody had looked at (tests/pairs_unseen) all lie inside with 4 %, 14 with none."""
 MISSED_SHARE = 0.8
 """The replay under the settings in force misses the measured cost by so much; under others it may miss as much again,
 less what the measuring is off by. With this and STRETCH_SECONDS as many of the golden histories lie in the range of

@@ -8,6 +8,7 @@ import pytest
 
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.replay.life import End
 from rebalance_audit.domain.replay.measured import Measured, timing_of
 from rebalance_audit.domain.replay.settings import GroupSettings
 from rebalance_audit.domain.replay.situation import LAST_STEP_MS, Situation, TooLittle, runs_of, situation_of
@@ -102,6 +103,22 @@ def test_a_java_process_might_have_started_much_earlier_or_later(library: str, l
     situation = Situation(a_script(*lives), AT_ONCE, Measured(Standstill(), 0, 0), (), settings)
     later_ms = [abs(run.rebalances[1].at_ms - 10_000) for run in runs_of(situation, settings, LAST_STEP_MS + 1)]
     assert least_ms < max(later_ms) <= most_ms
+
+
+@pytest.mark.parametrize(("lasted_s", "most_ms"), [((4, 6, 8), 2_000), ((1, 1, 9), 1_000), ((5, 5, 5), 300)])
+def test_restarts_that_lasted_differently_might_have_lasted_otherwise(lasted_s: tuple[int, ...], most_ms: int) -> None:
+    """By half of what those of one deploy differ by, and none so that a process starts before it was closed."""
+    lives = [a_life(name, 0, 1_000 * closed_s, End.CLOSED) for name, closed_s in zip("abc", (20, 40, 60), strict=True)]
+    lives += [
+        a_life(name, 1_000 * (closed_s + away_s))
+        for name, closed_s, away_s in zip("abc", (20, 40, 60), lasted_s, strict=True)
+    ]
+    script = a_script(*(replace(life, libraries=("librdkafka",)) for life in lives), until_ms=100_000)
+    situation = Situation(script, AT_ONCE, Measured(Standstill(), 0, 0), (), GroupSettings())
+    runs = runs_of(situation, GroupSettings(), LAST_STEP_MS + 1)
+    later_ms = [abs(run.rebalances[-1].at_ms - 1_000 * (60 + lasted_s[-1])) for run in runs]
+    assert {run.rebalances[-1].trigger for run in runs} == {"member_joined"}
+    assert 0.6 * most_ms < max(later_ms) <= most_ms
 
 
 @pytest.mark.parametrize(
