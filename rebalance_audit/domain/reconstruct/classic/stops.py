@@ -76,6 +76,8 @@ def _was_not_answered(stretch: Stretch) -> bool:
         return False
     if stretch.departure is not None and stretch.departure.trigger != Cause.MEMBER_SESSION_EXPIRED:
         return False
+    if stretch.gone is not stretch.between.attempts[-1]:
+        return False  # the group was empty meanwhile
     there, here = stretch.between.given.member_ids, stretch.between.attempts[-1].member_ids
     return there is not None and here is not None and len(there) > 1 and there.isdisjoint(here)
 
