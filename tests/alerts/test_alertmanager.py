@@ -170,6 +170,6 @@ def test_an_address_that_takes_no_silence_is_refused_before_anything_is_kept(
         "--to",
         alertmanager,
     ]
-    assert cli.run(asked) == 1
+    assert cli.run(asked) == 2
     assert "give the URL that ends in /api/v2/alerts" in capfd.readouterr().err
     assert responses(warehouse) == []
