@@ -182,7 +182,9 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None
     _forget_messages(warehouse, cluster_id, group_id)
     for name in warehouse.notes():
         note = warehouse.recall(name)
-        if name == "reconstruct":
+        if not note and name != ALERTS:
+            warehouse.forget(name)  # it may be damaged, and name the group
+        elif name == "reconstruct":
             for groups in note.get("topics", {}).get(cluster_id, {}).values():
                 groups[:] = [group for group in groups if group != group_id]
             note.get("lines", {}).get(cluster_id, {}).pop(group_id, None)

@@ -311,9 +311,13 @@ class Warehouse(Upkeep):
         self._files.delete_folder("staging")
 
     def recall(self, note: str) -> dict[str, Any]:
-        """What `remember` kept last under this name; empty if nothing."""
+        """What `remember` kept last under this name; empty if nothing, or if it is damaged."""
         text = self._files.read(f"notes/{note}.json")
-        return {} if text is None else dict(json.loads(text))
+        try:
+            content = json.loads(text or b"{}")
+        except ValueError:
+            return {}
+        return content if isinstance(content, dict) else {}
 
     def remember(self, note: str, content: Mapping[str, Any]) -> None:
         """Keeps a small fact that a stage needs next time and that no table holds. If it is lost, that must only cost

@@ -129,6 +129,13 @@ def test_notes_do_not_name_an_erased_group(filled: Warehouse) -> None:
     assert list(filled.recall("alerts")["delivered"]["on-call"]) == ["in:2", "in:3"]
 
 
+def test_a_damaged_note_goes_with_an_erased_group(filled: Warehouse) -> None:
+    for name in ("nameless-lines", "floors"):
+        (Path(filled.location) / "notes" / f"{name}.json").write_text(f'{{"form": 1, "groups": ["{GONE}"')
+    assert cli.run(["erase", GONE, "-w", filled.location]) == 0
+    assert list(places_of(GONE, filled)) == []
+
+
 def test_a_workers_own_clients_go_with_its_group(tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path / "w", create=True)
     capture = Path(__file__).parents[1] / "golden" / "4.3.0" / "connect_worker_lost"
