@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -84,7 +84,7 @@ def _subscribers(rng: random.Random, topics: Sequence[str], before: Sequence[our
     is_mixed = rng.random() < 0.3
     everything = tuple(rng.sample(topics, rng.randint(1, len(topics))))
     are_static = rng.choice((0.0, 0.0, 0.5, 1.0))
-    found = [replace(s, topics=everything) if not is_mixed and rng.random() < 0.97 else s for s in staying]
+    found = [s._replace(topics=everything) if not is_mixed and rng.random() < 0.97 else s for s in staying]
     for member_id in _names(rng, _size(rng, 6, 40) if not found else rng.randint(0, 3), "consumer"):
         wants = tuple(rng.sample(topics, rng.randint(0, len(topics)))) if is_mixed else everything
         instance_id = f"{rng.choice(NAMES)}{rng.randrange(10**6)}" if rng.random() < are_static else None
@@ -110,7 +110,7 @@ def _claiming(
         owned = tuple(rng.sample(everything, rng.randint(0, min(len(everything), 8))))
         generation = rng.choice((-1, 3, 3, 4))
         joined = generation if rng.random() < 0.7 else rng.choice((-1, 3, 4))
-        found.append(replace(subscriber, owned=owned, generation=generation, joined_generation=joined))
+        found.append(subscriber._replace(owned=owned, generation=generation, joined_generation=joined))
     return found
 
 
@@ -127,8 +127,8 @@ def consumer_group(rng: random.Random, assignor: str) -> Asked:
         generation += 1
         is_reset = rng.random() < 0.1
         subscribers = [
-            replace(
-                s, owned=tuple(assigned[s.member_id]), generation=generation,
+            s._replace(
+                owned=tuple(assigned[s.member_id]), generation=generation,
                 joined_generation=-1 if is_reset else generation,
             )
             for s in subscribers
