@@ -143,7 +143,7 @@ class Notes(threading.Thread):
     def run(self) -> None:
         while not self.stopped.wait(0.05):
             for note in self._location.glob("notes/present-*.json"):
-                present = json.loads(note.read_text())
+                present = json.loads(note.read_text())["note"]
                 for row in present["running"]:
                     self.seen.setdefault(row["group_id"], present["written_at_ms"] / 1000)
 

@@ -103,9 +103,12 @@ class Exporter(Collector):
 
     def _alert_state(self) -> str:
         """A text that changes when something was sent."""
+        from rebalance_audit.alerts.state import read_state, state_of
+        from rebalance_audit.alerts.target import AlertError
+
         try:
-            return json.dumps(self._warehouse.recall("alerts"), sort_keys=True)
-        except ValueError:
+            return json.dumps(read_state(state_of(self._warehouse.location)), sort_keys=True)
+        except AlertError:
             return "not readable"
 
     def collect(self) -> Iterator[Metric]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from rebalance_audit.alerts.state import locked, read_state, state_of, write_state
+from rebalance_audit.alerts.state import StoredState, locked, read_state, state_of, write_state
+from rebalance_audit.alerts.watchdog import STATE as OF_SOURCES
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
@@ -23,7 +25,8 @@ from spark_jobs.metadata_log import OF_CONTROLLERS
 from spark_jobs.plan import PUBLISH, STAGES
 
 RECORD = "gold.erasure"
-ALERTS = "alerts"
+_SENT = ("alerts", OF_SOURCES)
+"""States of what was sent to whom. They stand beside the notes, and what they hold is not found again by work."""
 _NOUNS = ("record", "log_line", "source")
 _OF_NAMES = r"[\w.-]"
 """The characters of nearly all names of groups and topics: `orders-2` does not name `orders`."""
@@ -179,10 +182,15 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None
         warehouse.forget_landed(noun, LandedFiles(warehouse, noun).taken, keep_hours=0)
     for table in tables.TABLES:
         warehouse.delete_unused(table.name, keep_hours=0)
-    _forget_messages(warehouse, cluster_id, group_id)
-    for name in warehouse.notes():
+    notes = warehouse.notes()
+    for name in _SENT:
+        if name in notes:
+            _forget_messages(state_of(warehouse.location, name), cluster_id, group_id)
+    for name in notes:
+        if name in _SENT:
+            continue
         note = warehouse.recall(name)
-        if not note and name != ALERTS:
+        if not note:
             warehouse.forget(name)  # it may be damaged, and name the group
         elif name == "reconstruct":
             for groups in note.get("topics", {}).get(cluster_id, {}).values():
@@ -192,16 +200,13 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None
         elif name == "floors":
             note["groups"] = [place for place in note["groups"] if place != [cluster_id, group_id]]
             warehouse.remember(name, note)
-        elif name in (*NOTES, FOOTERS) or (name != ALERTS and _is_named(group_id, note)):
+        elif name in (*NOTES, FOOTERS) or _is_named(group_id, note):
             warehouse.forget(name)  # what a stage remembers costs only work when it is lost
 
 
-def _forget_messages(warehouse: Warehouse, cluster_id: str, group_id: str) -> None:
-    """Removes the group's name from the notes of what was sent to whom. An open incident that others share is sent once
+def _forget_messages(place: Path | StoredState, cluster_id: str, group_id: str) -> None:
+    """Remove the group's name from a state of what was sent to whom. An open incident that others share is sent once
     more without it; of one that is gone nothing is sent: a receiver lets it end by its own time limit."""
-    place = state_of(warehouse.location, ALERTS)
-    if ALERTS not in warehouse.notes():
-        return
     with locked(place):
         state = read_state(place)
         for delivered in state["delivered"].values():

@@ -82,7 +82,7 @@ def _is_json(fact: Any) -> bool:
 def take_in(location: str, note: Mapping[str, Any]) -> None:
     """Facts that were noted of files below `location`."""
     if note.get("form") == _FORM:
-        _known.add_noted({f"{location}/{name}": facts for name, facts in note["files"].items()})
+        _known.add_noted({f"{location}/{name}": facts for name, facts in note.get("files", {}).items()})
 
 
 def to_note(location: str, files: Callable[[], list[str]]) -> dict[str, Any] | None:

@@ -32,6 +32,7 @@ from rebalance_audit.warehouse.evidence_log import Act, add_news, read_head
 from rebalance_audit.warehouse.file_sizes import in_order
 from rebalance_audit.warehouse.kept_columns import put_rows
 from rebalance_audit.warehouse.lease import lease
+from rebalance_audit.warehouse.notes import content_of, sealed
 from rebalance_audit.warehouse.queries import database
 from rebalance_audit.warehouse.replacing import differing
 from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS
@@ -313,20 +314,17 @@ class Warehouse(Upkeep):
     def recall(self, note: str) -> dict[str, Any]:
         """What `remember` kept last under this name; empty if nothing, or if it is damaged."""
         text = self._files.read(f"notes/{note}.json")
-        try:
-            content = json.loads(text or b"{}")
-        except ValueError:
-            return {}
-        return content if isinstance(content, dict) else {}
+        return {} if text is None else content_of(note, text)
 
     def remember(self, note: str, content: Mapping[str, Any]) -> None:
-        """Keeps a small fact that a stage needs next time and that no table holds. If it is lost, that must only cost
+        """Keep a small fact that a stage needs next time and that no table holds. If it is lost, that must only cost
         work."""
-        self._files.write(f"notes/{note}.json", json.dumps(content, sort_keys=True).encode())
+        self._files.write(f"notes/{note}.json", sealed(note, content))
 
     def notes(self) -> list[str]:
         """The names under which something is remembered."""
-        return [name.removesuffix(".json") for name in self._files.names("notes") if name.endswith(".json")]
+        names = [name.removesuffix(".json") for name in self._files.names("notes") if name.endswith(".json")]
+        return [name for name in names if not name.endswith(".lease")]
 
     def forget(self, note: str) -> None:
         self._files.delete(f"notes/{note}.json")

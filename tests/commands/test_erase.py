@@ -13,6 +13,7 @@ import pytest
 from bench.growing_cluster import GrowingCluster
 from ingest.landing import Landing
 from rebalance_audit import cli
+from rebalance_audit.alerts.state import read_state, state_of, write_state
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse import known_footers
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -121,12 +122,15 @@ def test_notes_do_not_name_an_erased_group(filled: Warehouse) -> None:
     sent = {"in:1": {"status": "open", "severity": "warning", "incident": mine},
             "in:2": {"status": "open", "severity": "warning", "incident": mine | {"title": f"Of {GONE}-2."}},
             "in:3": {"status": "over", "severity": "warning"}}  # fmt: skip
-    filled.remember("alerts", {"version": 2, "delivered": {"on-call": sent}})
+    write_state(state_of(filled.location), {"version": 2, "delivered": {"on-call": sent}})
+    of_source = {"so:1": {"status": "open", "severity": "critical"}}
+    write_state(state_of(filled.location, "watchdog"), {"version": 2, "delivered": {"on-call": of_source}})
     assert cli.run(["erase", GONE, "-w", filled.location]) == 0
     assert filled.recall("floors") == {"groups": floors[1:]}
     assert "present-1" not in filled.notes()
     assert filled.recall("volumes") == {"rows": 1}
-    assert list(filled.recall("alerts")["delivered"]["on-call"]) == ["in:2", "in:3"]
+    assert list(read_state(state_of(filled.location))["delivered"]["on-call"]) == ["in:2", "in:3"]
+    assert read_state(state_of(filled.location, "watchdog"))["delivered"]["on-call"] == of_source
 
 
 def test_a_damaged_note_goes_with_an_erased_group(filled: Warehouse) -> None:
