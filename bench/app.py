@@ -25,7 +25,7 @@ from statistics import median
 from typing import Any
 
 import duckdb
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pyarrow as pa
 
 from rebalance_audit.domain import tables
@@ -282,7 +282,7 @@ class WithoutBrowser:
         self.socket.send(asked.SerializeToString())
         while True:
             message = ForwardMsg()
-            message.ParseFromString(self.socket.recv())  # type: ignore[arg-type]
+            message.ParseFromString(self.socket.recv())
             if message.WhichOneof("type") == "script_finished":
                 return time.monotonic() - begun
 

@@ -143,4 +143,5 @@ def _print_table(count: int, passes: list[dict[str, Pass]], python_speed: float)
 if __name__ == "__main__":
     words = [word for word in sys.argv[1:] if word != "check"]
     numbers = [int(word.replace("_", "")) for word in words]
-    sys.exit(main(*(numbers + [10_000_000, 5][len(numbers) :]), check="check" in sys.argv))
+    count, passes = numbers + [10_000_000, 5][len(numbers) :]
+    sys.exit(main(count, passes, check="check" in sys.argv))

@@ -17,7 +17,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from struct import pack
 from typing import Any
@@ -204,5 +204,5 @@ def _bronze(sources: Sequence[SourceMetadata]) -> pa.Table:
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    chosen = stage if given[3:] == ["stage"] else main
+    chosen: Callable[..., None] = stage if given[3:] == ["stage"] else main
     chosen(*(int(number) for number in given[:2]), *given[2:3])

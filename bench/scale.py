@@ -23,7 +23,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from bench.fleet import write_fleet
 from bench.growing_cluster import GrowingCluster

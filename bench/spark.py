@@ -14,6 +14,7 @@ import os
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -134,7 +135,7 @@ def main(commit_count: int, stages: list[str], *, with_checks: bool) -> None:
         pipeline.run(warehouse, stages, spark=spark, with_quality=with_checks)
         nothing = time.perf_counter() - nothing
     spark.stop()
-    rows = [(stage, *seconds) for stage, seconds in watch.seconds.items()]
+    rows: list[tuple[Any, ...]] = [(stage, *seconds) for stage, seconds in watch.seconds.items()]
     aggregated = rows[:2]  # bronze and decode: from landing files to commit marks
     rows.insert(2, ("**bronze → commit marks**", *map(sum, zip(*(row[1:] for row in aggregated), strict=True))))
     rows.append(("all stages", *map(sum, zip(*watch.seconds.values(), strict=True))))

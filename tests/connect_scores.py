@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import ceil
 from pathlib import Path
 
+from rebalance_audit.domain.kinds import MovementKind
 from rebalance_audit.domain.model import ConnectTask, Movement, Rebalance, SourceLine
 from rebalance_audit.domain.reconstruct import Reconstruction
 from tests.connect_truth import TrueRun, TrueWait, journal, true_runs, true_waits, words, worker_urls
@@ -64,7 +65,7 @@ def with_worker_names(rebalances: Iterable[Rebalance], capture: Path) -> list[Re
     def named(movement: Movement) -> Movement:
         return replace(
             movement,
-            kind="returned" if movement.kind == "restarted" else movement.kind,
+            kind=MovementKind.RETURNED if movement.kind == MovementKind.RESTARTED else movement.kind,
             resource=name_of(movement),
             from_client_id=names.get(movement.from_worker_url or ""),
             to_client_id=names.get(movement.to_worker_url or ""),

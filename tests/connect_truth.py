@@ -158,7 +158,7 @@ def _is_out_of_order(runs: Mapping[str, Sequence[TrueRun]], word: Word, until_ms
     return any(
         run.worker == word.worker and run.end_ms is not None and run.end_ms < until_ms and name in word.running
         for name, found in runs.items()
-        for run in found[-1:] + [a for a, b in pairwise(found) if b.start_ms > until_ms]
+        for run in [*found[-1:], *(a for a, b in pairwise(found) if b.start_ms > until_ms)]
     )
 
 

@@ -139,7 +139,7 @@ def coverage(captures: Iterable[Path], tables: Mapping[Path, Mapping[Basis, Spre
     capture by its table of errors."""
     found: dict[Kind, Coverage] = defaultdict(Coverage)
     for capture in captures:
-        likely.ERRORS = tables[capture]
+        likely.ERRORS = tables[capture]  # type: ignore[attr-defined]
         library_of = library_of_clients(capture)
         for evidence in EVIDENCE:
             costs: dict[str, list[tuple[float, Range]]] = defaultdict(list)
@@ -162,13 +162,13 @@ def coverage(captures: Iterable[Path], tables: Mapping[Path, Mapping[Basis, Spre
                 _add_cost(found[evidence, OF_GROUPS], math.fsum(t for t, _ in of_group), total, len(of_group))
             for seen_by_clients in _of_incidents(capture, evidence, of_rebalance):
                 truth, rebalances = math.fsum(t for t, _ in seen_by_clients), [r for _, r in seen_by_clients]
-                cost = cost_of(rebalances)
-                assert cost.estimate is not None
-                assert cost.likely_lower is not None
-                assert cost.likely_upper is not None
-                shown = Range(cost.estimate, cost.lower, cost.upper, cost.likely_lower, cost.likely_upper)
+                of_all = cost_of(rebalances)
+                assert of_all.estimate is not None
+                assert of_all.likely_lower is not None
+                assert of_all.likely_upper is not None
+                shown = Range(of_all.estimate, of_all.lower, of_all.upper, of_all.likely_lower, of_all.likely_upper)
                 _add_cost(found[evidence, OF_INCIDENTS], truth, shown, len(rebalances))
-    likely.ERRORS = ERRORS
+    likely.ERRORS = ERRORS  # type: ignore[attr-defined]
     return dict(found)
 
 

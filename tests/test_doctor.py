@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -119,7 +120,7 @@ def test_no_temporary_folder_at_all_is_named(monkeypatch: pytest.MonkeyPatch) ->
     def none() -> str:
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp', '/']")
 
-    monkeypatch.setattr(runtime.tempfile, "gettempdir", none)
+    monkeypatch.setattr(tempfile, "gettempdir", none)
     check = runtime.scratch()
     assert (check.state, check.remedy) == (Health.FAULT, "set TMPDIR to a writable folder")
 
@@ -136,7 +137,7 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "controller.log").write_text("x")
     may = os.access
     # The tests may run as root, who may read everything.
-    monkeypatch.setattr(places.os, "access", lambda path, mode: Path(path) != closed and may(path, mode))
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != closed and may(path, mode))
     (check,) = doctor.files([tmp_path])
     assert check.state is Health.FAULT
     assert str(closed) in check.detail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def fill(place: Path, capture: Path) -> None:
         "gold.rebalance_member": [named(r, m) for r in rows for m in r.members],
         "gold.movement": [named(r, m) for r in rows for m in r.movements],
         "silver.commit_mark": [
-            {"cluster_id": rows[0].cluster_id, "group_id": g.group_id} | to_row(m) for g in groups for m in g.marks
+            {"cluster_id": rows[0].cluster_id, "group_id": g.group_id} | asdict(m) for g in groups for m in g.marks
         ],
     }
     for name, content in tables.items():

@@ -81,7 +81,7 @@ def _client_id(client: dict[str, Any]) -> str:
 
 
 def scenario(capture: Path) -> dict[str, Any]:
-    return json.loads((capture / "truth" / "scenario.json").read_text())  # type: ignore[no-any-return]
+    return json.loads((capture / "truth" / "scenario.json").read_text())
 
 
 def as_known(capture: Path, pauses: Iterable[TruePause], steps: Mapping[Place, list[Step]]) -> Known:

@@ -241,7 +241,7 @@ def run_the_stages(started: Set, carried: Mapping[str, str], every_s: float) -> 
     while True:
         for verb in (["run", "-q"], ["alert", "--to", to])[: 2 if to else 1]:
             part = started.run(verb[0], [*CLI, *verb, "-w", WAREHOUSE], **carried)
-            wait_until(f"{verb[0]} ends", lambda part=part: not part.is_running(), timeout_s=600)  # type: ignore[misc]
+            wait_until(f"{verb[0]} ends", lambda part=part: not part.is_running(), timeout_s=600)
             started.parts.remove(part)
             say(f"{verb[0]:12} {part.last_output(1) or 'is done'}")
         started.must_run()

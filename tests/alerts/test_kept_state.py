@@ -42,7 +42,7 @@ def test_a_message_goes_out_once_while_the_disk_is_full_and_is_written_down_late
     send_alerts([], [receiver.url], kept)
     before = place.read_text()
     with monkeypatch.context() as at_that_time:
-        at_that_time.setattr(states.os, "replace", full)
+        at_that_time.setattr(os, "replace", full)
         for _ in range(3):
             assert send_alerts([an_incident()], [receiver.url], kept).failures == ()
     assert (len(receiver.alerts), place.read_text()) == (1, before)

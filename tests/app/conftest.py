@@ -46,7 +46,7 @@ def newer_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def reader(full_warehouse: Path) -> Iterator[Questions]:
+def reader(full_warehouse: Path) -> Questions:
     found = Questions.open(full_warehouse)
     found.refresh()
     return found

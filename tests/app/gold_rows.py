@@ -12,7 +12,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from rebalance_audit.domain.causes import Cause, cause_of
 from rebalance_audit.domain.incidents import ChangeMark, ClusterRows, Incident, incident_row, incidents_of, mark_row
+from rebalance_audit.domain.kinds import EvidenceTier, MemberChange, Mode, MovementKind, ResourceType, Severity
 from rebalance_audit.domain.model import ConnectTask, Finding, Member, Movement, Rebalance, Trigger, log_ref, record_ref
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -124,13 +126,13 @@ def partition_of(
 ) -> Movement:
     """One partition's way; a client id is what its member ids begin with."""
     way = _way(f"{topic}-{partition}", kind, from_member, to_member)
-    clients = {"from_client_id": from_member[:2], "to_client_id": to_member[:2] if to_member is not None else None}
-    return Movement(resource_type="partition", topic=topic, partition=partition, **way, **clients, **facts)
+    clients: dict[str, Any] = {"from_client_id": from_member[:2], "to_client_id": to_member and to_member[:2]}
+    return Movement(resource_type=ResourceType.PARTITION, topic=topic, partition=partition, **way, **clients, **facts)
 
 
 def task_of(connector: str, task: int, kind: str, from_member: str, to_member: str, **facts: Any) -> Movement:
     way = _way(f"{connector}-{task}", kind, from_member, to_member)
-    return Movement(resource_type="task", connector=connector, task=task, **way, **facts)
+    return Movement(resource_type=ResourceType.TASK, connector=connector, task=task, **way, **facts)
 
 
 def _way(resource: str, kind: str, from_member: str, to_member: str | None) -> dict[str, Any]:
@@ -170,7 +172,7 @@ def orders() -> tuple[list[Rebalance], Rows]:
             member_id=mid,
             client_id=mid[:2],
             client_host=f"/10.0.0.{mid[1]}",
-            change=change,
+            change=MemberChange(change),
             is_leader=is_leader,
             session_timeout_ms=10_000,
             rebalance_timeout_ms=300_000,
@@ -193,7 +195,11 @@ def orders() -> tuple[list[Rebalance], Rows]:
         **times(start, 1_290, 1_310),
         trigger="member_joined",
         trigger_detail="c3 (/10.0.0.3) joined",
-        triggers=(Trigger(trigger="member_joined", tier="logged", members=(m3,), detail="c3 (/10.0.0.3) joined"),),
+        triggers=(
+            Trigger(
+                trigger=Cause.MEMBER_JOINED, tier=EvidenceTier.LOGGED, members=(m3,), detail="c3 (/10.0.0.3) joined"
+            ),
+        ),
         resource_count=6,
         moved_count=2,
         returned_count=4,
@@ -247,8 +253,8 @@ def orders() -> tuple[list[Rebalance], Rows]:
         trigger_detail="c3 (/10.0.0.3) sent no heartbeat for its session timeout of 10.0 s",
         triggers=(
             Trigger(
-                trigger="member_session_expired",
-                tier="logged",
+                trigger=Cause.MEMBER_SESSION_EXPIRED,
+                tier=EvidenceTier.LOGGED,
                 members=(m3,),
                 detail="no heartbeat for 10.0 s",
                 evidence=(seen,),
@@ -418,8 +424,8 @@ def checkout(rounds: int = 31) -> list[Rebalance]:
                 trigger_detail="c3 exceeded max.poll.interval.ms",
                 triggers=(
                     Trigger(
-                        trigger=trigger,
-                        tier="logged",
+                        trigger=cause_of(trigger),
+                        tier=EvidenceTier.LOGGED,
                         members=(old,),
                         detail="consumer poll timeout has expired.",
                         evidence=evidence,
@@ -438,7 +444,7 @@ def checkout(rounds: int = 31) -> list[Rebalance]:
                         member_id=m,
                         client_id=m[:2],
                         client_host=f"/10.0.1.{m[1]}",
-                        change=change,
+                        change=MemberChange(change),
                         is_leader=m == "c1-0001",
                         session_timeout_ms=45_000,
                         owned_before=tuple(f"carts-{p}" for p in held) if change != "joined" else (),
@@ -499,7 +505,7 @@ def payments() -> list[Rebalance]:
             **times(start, 2_000, 2_010),
             trigger=trigger,
             trigger_tier="recorded",
-            triggers=(Trigger(trigger=trigger, tier="recorded", members=("p2-b",), detail=""),),
+            triggers=(Trigger(trigger=cause_of(trigger), tier=EvidenceTier.RECORDED, members=("p2-b",), detail=""),),
             expected=expected,
             member_count=len(members),
             resource_count=4,
@@ -515,7 +521,7 @@ def payments() -> list[Rebalance]:
             group_instance_id=None,
             client_id=mid[:2],
             client_host="/10.0.2.1",
-            change=change,
+            change=MemberChange(change),
             owned_before=old,
             assigned=new,
             evidence=ev,
@@ -651,7 +657,7 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
         ConnectTask(
             cluster_id=CLUSTER,
             group_id="connect-lab",
-            resource_type="connector",
+            resource_type=ResourceType.CONNECTOR,
             connector="sink",
             task=None,
             worker_url=urls[0],
@@ -664,7 +670,7 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
         ConnectTask(
             cluster_id=CLUSTER,
             group_id="connect-lab",
-            resource_type="task",
+            resource_type=ResourceType.TASK,
             connector="broken",
             task=0,
             worker_url=urls[1],
@@ -679,7 +685,7 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
         ConnectTask(
             cluster_id=CLUSTER,
             group_id="connect-lab",
-            resource_type="task",
+            resource_type=ResourceType.TASK,
             connector=HOSTILE_CONNECTOR,
             task=0,
             worker_url="http://<img src=x onerror=alert(8)>/",
@@ -712,7 +718,7 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
             expected=expected,
             member_count=2,
             resource_count=7,
-            triggers=(Trigger(trigger=trigger, tier="logged", members=("w3-id",)),),
+            triggers=(Trigger(trigger=cause_of(trigger), tier=EvidenceTier.LOGGED, members=("w3-id",)),),
             evidence=ev,
             movements=movements,
             members=tuple(
@@ -721,7 +727,7 @@ def connect() -> tuple[list[Rebalance], list[ConnectTask]]:
                     client_id=f"connect-{n}",
                     client_host=f"/10.0.3.{n}",
                     worker_url=urls[n - 1],
-                    change=third if n == 3 and third is not None else "stayed",
+                    change=MemberChange(third if n == 3 and third is not None else "stayed"),
                     owned_before=("sink-2", "source-1") if n == 3 else (),
                     assigned=() if n == 3 else (f"sink-{n}",),
                     evidence=ev,
@@ -823,15 +829,19 @@ def hostile() -> list[Rebalance]:
         group_id=HOSTILE_GROUP,
         generation_id=1,
         protocol_type="consumer\x00<i>",
-        mode="unknown",
+        mode=Mode.UNKNOWN,
         assignor="<img src=x onerror=alert(3)>",
         leader_member_id=bad_client,
         member_count=1,
         assigned_at_ms=T0 - 50_000,
-        trigger="client_requested",
-        trigger_tier="logged",
+        trigger=Cause.CLIENT_REQUESTED,
+        trigger_tier=EvidenceTier.LOGGED,
         trigger_detail="</p><script>alert(4)</script>\x1b[31mred",
-        triggers=(Trigger(trigger="client_requested", tier="logged", members=(bad_client,), detail="<u>reason</u>"),),
+        triggers=(
+            Trigger(
+                trigger=Cause.CLIENT_REQUESTED, tier=EvidenceTier.LOGGED, members=(bad_client,), detail="<u>reason</u>"
+            ),
+        ),
         moved_count=1,
         returned_count=0,
         **pause(-2_000, -1_500, -900),
@@ -843,7 +853,7 @@ def hostile() -> list[Rebalance]:
                 member_id=bad_client,
                 client_id=bad_client,
                 client_host="/<script>",
-                change="joined",
+                change=MemberChange.JOINED,
                 owned_before=(),
                 assigned=(resource,),
                 evidence=ev,
@@ -851,11 +861,11 @@ def hostile() -> list[Rebalance]:
         ),
         movements=(
             Movement(
-                resource_type="partition",
+                resource_type=ResourceType.PARTITION,
                 resource=resource,
                 topic="<b>topic</b>",
                 partition=0,
-                kind="moved",
+                kind=MovementKind.MOVED,
                 from_member_id="gone\u0000",
                 to_member_id=bad_client,
                 from_client_id="gone\u0000",
@@ -887,7 +897,7 @@ def unknowns() -> list[Rebalance]:
         assigned_at_ms=T0 - 70_000,
         evidence=(record_ref("__consumer_offsets", 0, 3),),
         members=(Member(member_id="m-1"),),
-        movements=(Movement(resource_type="partition", resource="t-0", kind="moved"),),
+        movements=(Movement(resource_type=ResourceType.PARTITION, resource="t-0", kind=MovementKind.MOVED),),
     )
     return [missing, bare]
 
@@ -900,7 +910,7 @@ def _finding(
         cluster_id=CLUSTER,
         finding_id=finding_id,
         rule_id=rule_id,
-        severity=severity,
+        severity=Severity(severity),
         subject_type="group",
         subject=group,
         title=title,
@@ -1075,13 +1085,13 @@ def many_groups(number: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
             group_id=f"svc-{i:04d}",
             generation_id=1,
             protocol_type="consumer",
-            mode="cooperative" if i % 3 else "eager",
+            mode=Mode.COOPERATIVE if i % 3 else Mode.EAGER,
             assignor="cooperative-sticky" if i % 3 else "range",
             member_count=3 + i % 5,
             resource_count=12,
             assigned_at_ms=T0 - (i * 37_000) % 80_000_000,
-            trigger="member_joined",
-            trigger_tier="recorded",
+            trigger=Cause.MEMBER_JOINED,
+            trigger_tier=EvidenceTier.RECORDED,
             moved_count=1,
             returned_count=0,
             **pause(20, 40 + i % 900, 2_000),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from rebalance_audit.domain.kinds import Severity
 from rebalance_audit.domain.model import Finding, log_ref
 from rebalance_audit.domain.reassign.model import (
     LeaderElection,
@@ -50,6 +51,7 @@ def asked_for(
     **facts: Any,
 ) -> Reassignment:
     """In the record at `offset`; open, unless `facts` say how it ended."""
+    known: dict[str, Any] = {"outcome": "open", "is_final": False, "evidence": EVIDENCE} | facts
     return Reassignment(
         cluster_id=cluster,
         reassignment_id=f"{topic}-{partition}@{offset}",
@@ -59,7 +61,7 @@ def asked_for(
         target_replicas=target,
         adding_replicas=adding,
         removing_replicas=removing,
-        **{"outcome": "open", "is_final": False, "evidence": EVIDENCE} | facts,
+        **known,
     )
 
 
@@ -259,7 +261,7 @@ def findings() -> list[Finding]:
             **base,
             finding_id="f-stalled",
             rule_id="RA001",
-            severity="warning",
+            severity=Severity.WARNING,
             subject_type="partition",
             subject="orders-4",
             first_seen_at_ms=T0 - 720_000,
@@ -271,7 +273,7 @@ def findings() -> list[Finding]:
             **base,
             finding_id="f-imbalance",
             rule_id="RA004",
-            severity="info",
+            severity=Severity.INFO,
             subject_type="broker",
             subject="broker 2",
             first_seen_at_ms=T0,

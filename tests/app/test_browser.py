@@ -37,7 +37,12 @@ def page(chromium: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
     )
     found = context.new_page()
     alarms: list[str] = []
-    found.on("dialog", lambda dialog: (alarms.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+
+    def dismissed(dialog: Any) -> None:
+        alarms.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    found.on("dialog", dismissed)
     found.on("request", lambda r: None if is_ours(r.url) else alarms.append(f"request: {r.url}"))
     yield found
     picture(found, request.node.name)

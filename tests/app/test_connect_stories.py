@@ -11,8 +11,10 @@ from app import charts, sentences
 from app.answers.rows import ConnectTask, Movement, Rebalance, Span
 from app.charts import Style
 from app.queries import Questions
+from rebalance_audit.domain.causes import cause_of
 from rebalance_audit.domain.explain.connect_changes import connector_changes
 from rebalance_audit.domain.explain.connect_stories import connect_stories
+from rebalance_audit.domain.kinds import Mode, MovementKind, ResourceType
 from tests.app.gold_rows import CLUSTER, T0
 
 ONE, TWO = "http://one:8083/", "http://two:8083/"
@@ -30,7 +32,7 @@ def spans(task: int, *states: tuple[str, str | None, int, int | None]) -> list[C
         ConnectTask(
             cluster_id="c",
             group_id="g",
-            resource_type="task",
+            resource_type=ResourceType.TASK,
             connector="sink",
             task=task,
             state=state,
@@ -49,10 +51,10 @@ def a_round(number: int, trigger: str, cost: float | None, eager: float | None, 
         group_id="g",
         generation_id=number,
         protocol_type="connect",
-        mode="incremental",
+        mode=Mode.INCREMENTAL,
         started_at_ms=60_000 * number,
         assigned_at_ms=60_000 * number + 500,
-        trigger=trigger,
+        trigger=cause_of(trigger),
         changed_connectors=("alpha",) if trigger == "connect_config_changed" else None,
         resource_seconds_estimate=cost,
         eager_seconds_lower=eager,
@@ -62,11 +64,11 @@ def a_round(number: int, trigger: str, cost: float | None, eager: float | None, 
 
 def stopped(connector: str, task: int, pause_ms: int | None) -> Movement:
     return Movement(
-        resource_type="task",
+        resource_type=ResourceType.TASK,
         resource=f"{connector}-{task}",
         connector=connector,
         task=task,
-        kind="moved",
+        kind=MovementKind.MOVED,
         pause_estimate_ms=pause_ms,
     )
 

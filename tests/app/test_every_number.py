@@ -9,7 +9,7 @@ import json
 import math
 import re
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -244,7 +244,7 @@ def test_fleet(walk: Walk, gold: dict[str, list[Row]]) -> None:
         known.add([n.low for n in durations(text)])
     buckets = [re.match(r"([\d,]+) rebalances?", t) for t in strip.texts]
     assert sum(int(b[1].replace(",", "")) for b in buckets if b) == counted
-    bucket_sums: Counter[tuple[str, int]] = Counter()
+    bucket_sums: dict[tuple[str, int], float] = defaultdict(float)
     for r in rows:
         n = min(119, int((at_ms(r) - strip.from_ms) // ((strip.to_ms - strip.from_ms) / 120)))
         lane = r["cluster_id"] if r["cluster_id"] in strip.lanes else "others"

@@ -132,7 +132,8 @@ def test_a_cost_is_booked_on_the_root_cause_of_its_incident(demo: Warehouse, row
     assert len(booked) == sum(len(i["rebalance_ids"]) for i in incidents)
     by_cause: dict[str, list[Row]] = {}
     for r in rows:
-        by_cause.setdefault(booked.get((r["cluster_id"], r["rebalance_id"]), r["trigger"]), []).append(r)
+        cause = booked.get((r["cluster_id"], r["rebalance_id"])) or r["trigger"]
+        by_cause.setdefault(cause, []).append(r)
     reader = Questions.open(demo.location)
     span = reader.span()
     assert span is not None

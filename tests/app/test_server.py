@@ -10,6 +10,7 @@ import pytest
 from app import access, server
 from app.queries import opened, opened_for_visitor
 from app.server import ask_homes_questions
+from rebalance_audit import cli
 from rebalance_audit.warehouse.catalog import Catalog
 from tests.app import gold_rows
 from tests.app.test_access import RULES
@@ -49,7 +50,7 @@ def test_the_first_reader_who_sees_all_finds_homes_answers(
 def test_no_run_of_a_page_looks_at_all_that_was_there_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[str] = []
     monkeypatch.delenv("REBALANCE_AUDIT_WAREHOUSE", raising=False)
-    monkeypatch.setattr(server.cli, "main", lambda arguments, **_: given.extend(arguments))
+    monkeypatch.setattr(cli, "main", lambda arguments, **_: given.extend(arguments))
     try:
         server.main(["--server.port", "1"])
         assert gc.get_freeze_count() > 10_000

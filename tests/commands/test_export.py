@@ -81,7 +81,7 @@ def test_every_selection_a_table_allows_is_valid_sql(table: tables.Table, filled
     of_group = {"group": "x"} if table.name != "gold.mark" else {"group": "x", "cluster_id": "x"}
     for wishes in (of_group, {"cluster_id": "x"}, {"from_ms": 1, "to_ms": 2}):
         try:
-            sql, params = selection(table, **wishes)  # type: ignore[arg-type]
+            sql, params = selection(table, **wishes)
         except options.UsageError:
             continue
         assert opened.query(sql, params).num_rows == 0

@@ -18,6 +18,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -158,7 +159,7 @@ class Standalone:
     def unpause(self, *dag_ids: str) -> None:
         for dag_id in dag_ids:
             path = f"/api/v2/dags/{dag_id}"
-            self.wait_for(f"the DAG {dag_id}", lambda path=path: self._knows(path), 120)
+            self.wait_for(f"the DAG {dag_id}", partial(self._knows, path), 120)
             self.ask("PATCH", f"{path}?update_mask=is_paused", {"is_paused": False})
 
     def drop_scheduled(self, dag_id: str) -> None:

@@ -23,7 +23,10 @@ def judged(
     rebalances: list[dict[str, Any]], seen_until: int | None, findings: tuple[dict[str, Any], ...] = ()
 ) -> Judgement:
     end_ms = None if seen_until is None else DEPLOY_MS + seen_until * 1000
-    coverage = [{"to_at_ms": end_ms, "is_gap": False}, {"to_at_ms": 10 * DEPLOY_MS, "is_gap": True}]
+    coverage: list[dict[str, Any]] = [
+        {"to_at_ms": end_ms, "is_gap": False},
+        {"to_at_ms": 10 * DEPLOY_MS, "is_gap": True},
+    ]
     return judge("g", DEPLOY_MS, rebalances, findings, coverage, most_seconds=10.0, quiet_ms=60_000)
 
 

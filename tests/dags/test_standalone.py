@@ -112,9 +112,9 @@ def filled(airflow: Standalone, warehouse: Path) -> dict[str, dict[str, Any]]:
     for dag_run, task in waiting:
         airflow.retry_now(DAYS, dag_run, task["task_id"])
 
-    def over() -> dict[str, dict[str, Any]] | None:
+    def over() -> dict[str, dict[str, Any]]:
         runs = {run["logical_date"][:10]: run for run in airflow.runs(DAYS) if run["run_type"] == "backfill"}
-        return runs if {run["state"] for run in runs.values()} <= OVER else None
+        return runs if {run["state"] for run in runs.values()} <= OVER else {}
 
     runs = airflow.wait_for("the backfill", over, 300)
     airflow.wait_for("its end", lambda: airflow.backfills_are_over(DAYS), 120)

@@ -86,8 +86,8 @@ def main(count: int, seed: int, processes: int) -> int:
     print(f"Streams user data: {of_streams}")
     for each in (captured, of_metadata, of_streams):
         total.add(each)
-    for each in total.disagreements[:MOST_DISAGREEMENTS]:
-        print(each)
+    for disagreement in total.disagreements[:MOST_DISAGREEMENTS]:
+        print(disagreement)
     return 1 if total.disagreements else 0
 
 

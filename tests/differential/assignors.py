@@ -149,7 +149,7 @@ def asked_of_consumers(assignor: str, topics: Mapping[str, int], subscribers: Se
         }
         for s in subscribers
     ]  # fmt: skip
-    question = {"assignor": assignor, "topics": topics, "members": members}
+    question: dict[str, Any] = {"assignor": assignor, "topics": topics, "members": members}
     return Asked(question, _partitions(partial(CONSUMER_ASSIGNORS[assignor], topics, subscribers)))
 
 
@@ -206,7 +206,7 @@ def connect_group(rng: random.Random, assignor: str) -> Asked:
     workers = _names(rng, _size(rng, 4, 20), "worker")
     if assignor == "connect-eager":
         given = ours.assign_connect_eagerly(connectors, workers)
-        question = {"assignor": assignor, "connectors": connectors, "workers": workers}
+        question: dict[str, Any] = {"assignor": assignor, "connectors": connectors, "workers": workers}
         return Asked(question, {w: _as_listed(names, tasks) for w, (names, tasks) in given.items()})
     max_delay_ms = rng.choice((0, 1, 40, 20_000, 300_000))
     memory = ours.IncrementalAssignor(max_delay_ms)

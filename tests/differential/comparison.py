@@ -335,7 +335,7 @@ def _same(ours: Any, kafka: Any) -> bool:
 
 
 def _same_struct(ours: Any, kafka: dict[str, Any]) -> bool:
-    left = set(_slots(type(ours)))
+    left = set(_slots(type(ours)))  # type: ignore[arg-type]  # a class can be hashed
     for_none = _FOR_NONE if isinstance(ours, OffsetCommitValue) else _FOR_NONE_ELSEWHERE
     for name, value in kafka.items():
         if name == "~":
@@ -437,7 +437,7 @@ def _collapsed(read: Any) -> Any:
 _PARTITION_LISTS = {Kind.CONSUMER_SUBSCRIPTION: 2, Kind.CONSUMER_ASSIGNMENT: 0, Kind.STICKY_USER_DATA: 0}
 
 
-_EMPTY_ALLOCATION = [0, None, None, -1, [], [], 1, [], [], 0]
+_EMPTY_ALLOCATION: list[Any] = [0, None, None, -1, [], [], 1, [], [], 0]
 
 
 def _as_we_say_it(kind: Kind, read: list[Any]) -> list[Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -75,7 +76,7 @@ def everything_a_release_reads() -> Iterator[tuple[str, int, int]]:
 A_KEY = enc.record_key(2, "g")
 TAGS_IN_ANY_ORDER = enc.uvarint(2) + enc.uvarint(7) + b"\x01a" + enc.uvarint(3) + b"\x01b"
 TAG_TWICE = enc.uvarint(2) + enc.uvarint(0) + b"\x08" + enc.int64(1) + enc.uvarint(0) + b"\x08" + enc.int64(2)
-MEMBER = {
+MEMBER: dict[str, Any] = {
     "InstanceId": None,
     "RackId": None,
     "ClientId": "c",

@@ -70,7 +70,7 @@ def test_every_cause_has_a_case_and_tables_take_every_cause() -> None:
 @pytest.mark.parametrize("value", CASES)
 def test_a_cause_is_of_its_family_and_in_its_sets(value: str) -> None:
     family, sets = CASES[value]
-    assert Cause(value).facts.family.value == family
+    assert cause_of(value).facts.family.value == family
     assert {name for name in SETS if value in getattr(causes, name)} == sets
 
 

@@ -6,6 +6,7 @@ import json
 import struct
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from infra.lab.compare_versions import Version, compare, forms_read, is_printed,
 MANAGER = "org/apache/kafka/coordinator/group/GroupMetadataManager.class"
 RANGE = "org/apache/kafka/clients/consumer/RangeAssignor.class"
 OLD_LINE = "[GroupId \x01] Bumped group epoch to \x01."
-VALUE = {
+VALUE: dict[str, Any] = {
     "type": "coordinator-value", "name": "ConsumerGroupMetadataValue", "validVersions": "0", "flexibleVersions": "0+",
     "fields": [{"name": "Epoch", "versions": "0+", "type": "int32", "about": "The group epoch."}],
 }  # fmt: skip
@@ -32,7 +33,7 @@ def a_class(*constants: str) -> bytes:
     return struct.pack(">IHHH", 0xCAFEBABE, 0, 65, number) + pool
 
 
-def a_version(place: Path, name: str, classes: dict[str, bytes], value: dict[str, object]) -> Version:
+def a_version(place: Path, name: str, classes: dict[str, bytes], value: dict[str, Any]) -> Version:
     jar = place / f"kafka-{name}.jar"
     with zipfile.ZipFile(jar, "w") as archive:
         for path, content in classes.items():
@@ -52,7 +53,7 @@ def test_texts_and_names_of_a_class_are_read() -> None:
 
 def test_all_that_is_read_and_changed_is_listed(tmp_path: Path) -> None:
     old = a_version(tmp_path, "1", {MANAGER: a_class(OLD_LINE), RANGE: a_class("range")}, VALUE)
-    fields = [*VALUE["fields"], {"name": "Hash", "versions": "1+", "type": "int64"}]  # type: ignore[misc]
+    fields = [*VALUE["fields"], {"name": "Hash", "versions": "1+", "type": "int64"}]
     new = a_version(
         tmp_path, "2", {MANAGER: a_class("[GroupId \x01] Raised the epoch to \x01."), RANGE: a_class("range", "rack")},
         VALUE | {"validVersions": "0-1", "fields": fields},

@@ -51,7 +51,8 @@ def test_its_commands_are_ours(manifest: dict[str, Any]) -> None:
 
 
 def test_broken_manifests_are_refused() -> None:
-    broken = next(param.values[0] for param in MANIFESTS if param.values[0]["kind"] == "StatefulSet")
+    given: list[Any] = [param.values[0] for param in MANIFESTS]
+    broken = next(manifest for manifest in given if manifest["kind"] == "StatefulSet")
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(
             {**broken, "spec": {**broken["spec"], "replica": 2}}, kubernetes_validate.latest_version(), strict=True

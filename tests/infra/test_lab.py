@@ -28,7 +28,7 @@ CAPTURES = sorted(origin.parent for origin in GOLDEN.glob("*/*/origin.json"))
 
 def a_place(**changes: int | str | None) -> BrokerPlace:
     facts = {"node_id": 1, "broker_port": 9092, "controller_port": 9093, "log_dir": "data/broker-1"} | changes
-    return BrokerPlace(**facts)  # type: ignore[arg-type]  # one builder for fields of several types
+    return BrokerPlace(**facts)  # one builder for fields of several types
 
 
 # Settings

@@ -280,7 +280,8 @@ class Listener:
         self.is_caught_up = threading.Event()
 
     def landed(self, news: Landed) -> None:
-        keys = [key for run in news.runs for key in run.columns["key"].to_pylist()]
+        columns: list[Any] = [run.columns["key"] for run in news.runs]
+        keys = [key for column in columns for key in column.to_pylist()]
         durable = [row["key"] for row in landed(self.warehouse, "record")]
         assert all(key in durable for key in keys)
         assert list((self.warehouse / "positions").iterdir())

@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest import log_files
 from ingest.log_files import MAX_EVENT_BYTES, EventReader, Identity, LastEvent
 from ingest.segments import open_plain
+from rebalance_audit.domain.log_lines.heads import starts_event
 
 HEAD = b"[2024-05-01 12:00:00,123] INFO "
 
@@ -18,7 +18,7 @@ HEAD = b"[2024-05-01 12:00:00,123] INFO "
 def read(
     data: bytes, position: int = 0, last: LastEvent = LastEvent.GIVEN
 ) -> tuple[list[tuple[int, str]], EventReader]:
-    reader = EventReader(io.BufferedReader(io.BytesIO(data)), position)  # type: ignore[arg-type]
+    reader = EventReader(io.BufferedReader(io.BytesIO(data)), position)
     return list(reader.events(last)), reader
 
 
@@ -134,4 +134,4 @@ def test_stopping_anywhere_and_going_on_gives_the_same(pieces: list[bytes], size
 
 
 def test_the_layouts_are_those_of_the_domain() -> None:
-    assert log_files.starts_event(HEAD.decode() + "x")
+    assert starts_event(HEAD.decode() + "x")

@@ -10,13 +10,14 @@ from ingest.evidence import import_evidence
 from ingest.landing import Landing
 from rebalance_audit.domain.detect import DEFAULT_OF
 from rebalance_audit.live import past
+from rebalance_audit.live.group_memory import MOST_EVENTS
 from rebalance_audit.live.past import WarehousePast
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from tests.captures import GOLDEN
 
 
-@pytest.mark.parametrize("most_events", [past.MOST_EVENTS, 3])
+@pytest.mark.parametrize("most_events", [MOST_EVENTS, 3])
 @pytest.mark.parametrize(("capture", "least"), [("2.3.1/side_by_side_in_trouble", 3), ("4.3.0/connect_worker_lost", 2)])
 def test_many_groups_have_the_past_that_each_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capture: str, least: int, most_events: int

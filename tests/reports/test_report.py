@@ -305,6 +305,7 @@ def test_of_two_clusters_each_name_says_where(tmp_path: Path) -> None:
 
 def test_reassignments_are_shown_and_what_stands_still_comes_first(tmp_path: Path) -> None:
     stuck = waiting_for_broker_4("orders", 0)
+    assert stuck.started_at_ms is not None
     done = replace(
         stuck, reassignment_id="orders-1@9", partition=1, outcome="completed", stalled_since_ms=None, blocked_by=None,
         ended_at_ms=stuck.started_at_ms + 61_000,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import belonging as module
 from spark_jobs.belonging import EVENTS, Belonging, belonging, homes_of_nameless
@@ -62,8 +63,12 @@ def test_only_new_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     whole = homes(tmp_path, rows[:100], rows[100:])[-1]
     warehouse = Warehouse.open(tmp_path)
     asked: list[int] = []
-    relation = module.relation
-    monkeypatch.setattr(module, "relation", lambda files: asked.append(len(files)) or relation(files))
+
+    def counted(files: list[str]) -> str:
+        asked.append(len(files))
+        return relation(files)
+
+    monkeypatch.setattr(module, "relation", counted)
     with warehouse.lease():
         assert homes_of_nameless(warehouse, None) == whole
         asked.clear()

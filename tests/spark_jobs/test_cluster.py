@@ -64,4 +64,4 @@ class WithoutOurPython:
 
 def test_a_worker_without_the_right_python_is_one_sentence() -> None:
     with pytest.raises(WorkerError, match=r"lack the Python .* \(No module named 'spark_jobs'\); give them"):
-        collected(WithoutOurPython())  # type: ignore[arg-type]
+        collected(WithoutOurPython())

@@ -50,30 +50,38 @@ def test_offsets_before_the_first_reading_may_have_been_compacted_away() -> None
 
 
 def test_a_problem_is_shown_once_however_often_it_was_met() -> None:
-    problem = {"problem": "cut short", "problem_code": "unreadable", "problem_position": 4}
+    problem: dict[str, Any] = {"problem": "cut short", "problem_code": "unreadable", "problem_position": 4}
     rows = ledger_rows([a_reading(0, 5), *(a_reading(None, None, read_id=r, **problem) for r in ("r1#1", "r2#1"))], {})
     assert shown(rows) == [(0, 5, False, "none"), (4, None, True, "unreadable")]
 
 
 def test_doubt_is_no_gap() -> None:
-    doubt = {"problem": "beyond the majority", "problem_code": "above_majority", "problem_position": 4}
+    doubt: dict[str, Any] = {"problem": "beyond the majority", "problem_code": "above_majority", "problem_position": 4}
     assert shown(ledger_rows([a_reading(None, None, **doubt)], {})) == [(4, None, False, "above_majority")]
 
 
 def a_refusal(source: str, landing: str) -> Row:
-    denied = {"problem": "Permission denied", "problem_code": "unreadable", "problem_position": 0}
+    denied: dict[str, Any] = {"problem": "Permission denied", "problem_code": "unreadable", "problem_position": 0}
     return a_reading(None, None, kind="log", source=source, landing=landing, **denied)
 
 
 def test_what_could_not_be_read_at_first_is_no_gap_once_a_file_there_was_read() -> None:
     refused = [a_refusal(f"log:broker-1/{name}", "collect-20261125T183000-ab-00000") for name in ("", "server.log")]
-    read = {"kind": "log", "source": "log:broker-1/server.log#f1", "landing": "import-20261125T183100-cd-00000"}
+    read: dict[str, Any] = {
+        "kind": "log",
+        "source": "log:broker-1/server.log#f1",
+        "landing": "import-20261125T183100-cd-00000",
+    }
     assert shown(ledger_rows(refused, {})) == [(0, None, True, "unreadable")] * 2
     assert shown(ledger_rows([*refused, a_reading(0, 10, **read)], {})) == [(0, 10, False, "none")]
 
 
 def test_what_can_no_longer_be_read_is_a_gap() -> None:
-    read = {"kind": "log", "source": "log:broker-1/server.log#f1", "landing": "collect-20261125T183000-ab-00000"}
+    read: dict[str, Any] = {
+        "kind": "log",
+        "source": "log:broker-1/server.log#f1",
+        "landing": "collect-20261125T183000-ab-00000",
+    }
     refused = [a_refusal("log:broker-1/server.log", "collect-20261125T183000-ab-00001")]
     other = [a_refusal("log:broker-1/controller.log", "collect-20261125T182000-ab-00001")]
     assert (0, None, True, "unreadable") in shown(ledger_rows([*refused, a_reading(0, 10, **read)], {}))
@@ -81,7 +89,7 @@ def test_what_can_no_longer_be_read_is_a_gap() -> None:
 
 
 def test_a_log_says_how_its_times_were_read() -> None:
-    log = {"kind": "log", "source": "log:broker-1/server.log#f1", "from_at_ms": None, "to_at_ms": None}
+    log: dict[str, Any] = {"kind": "log", "source": "log:broker-1/server.log#f1", "from_at_ms": None, "to_at_ms": None}
     inferred = NodeClock(source=ZoneSource.INFERRED, offsets=((0, 7_200_000),))
     rows = ledger_rows([a_reading(0, 10, **log)], {"c": {"broker-1": inferred}})
     assert [(r["utc_offset_ms"], r["utc_offset_source"]) for r in rows] == [(7_200_000, "inferred")]

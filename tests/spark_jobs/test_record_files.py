@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,8 +15,14 @@ from spark_jobs import record_files
 from spark_jobs.record_files import COLUMNS, commits_in, others_in
 
 A_COMMIT, LEGACY, A_GROUP = b"\x00\x01\x00\x01g", b"\x00\x00\x00\x01g", b"\x00\x02\x00\x01g"
-PLAIN = {"cluster_id": "lab", "topic": "__consumer_offsets", "partition": 3, "timestamp_ms": 7, "copy": 0}
-ROWS = [
+PLAIN: dict[str, Any] = {
+    "cluster_id": "lab",
+    "topic": "__consumer_offsets",
+    "partition": 3,
+    "timestamp_ms": 7,
+    "copy": 0,
+}
+ROWS: list[tuple[dict[str, Any], bool]] = [
     ({"key": A_COMMIT, "value": b"v"}, True),
     ({"key": LEGACY, "value": None}, True),
     ({"key": A_COMMIT, "is_control": False, "is_transactional": True, "producer_id": 9}, True),
@@ -52,7 +59,7 @@ def test_every_record_is_a_commit_or_another(tmp_path: Path, without: tuple[str,
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     first, *_ = commits_in(written(tmp_path))
     rows = pa.Table.from_batches([first]).to_pylist()
-    nothing = dict.fromkeys(COLUMNS)
+    nothing: dict[str, Any] = dict.fromkeys(COLUMNS)
     assert rows == [nothing | PLAIN | {"offset": n} | ROWS[n][0] for n in range(3)]
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from bench.growing_cluster import GrowingCluster
 from ingest.landing import Landing
+from rebalance_audit.domain.gather.windows import reconstruct_in_windows
 from rebalance_audit.warehouse import replacing, small_files, upkeep
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import kept_votes, pipeline
@@ -85,12 +86,11 @@ def test_history_in_its_order_is_folded_on_from_checkpoints(
     long_lives: list[Landed], expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
-    fold = reconstruct.reconstruct_in_windows
 
     def counted(pieces: Any, *args: Any, **kwargs: Any) -> Any:
         listed = list(pieces)
         read.append(len(listed))
-        return fold(listed, *args, **kwargs)
+        return reconstruct_in_windows(listed, *args, **kwargs)
 
     monkeypatch.setattr(reconstruct, "reconstruct_in_windows", counted)
     warehouse = Warehouse.open(tmp_path, create=True)

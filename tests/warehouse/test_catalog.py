@@ -10,6 +10,7 @@ import pytest
 from rebalance_audit.domain import numbers
 from rebalance_audit.warehouse import catalog as catalogs
 from rebalance_audit.warehouse.catalog import Catalog
+from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 
@@ -58,7 +59,6 @@ def test_near_a_condition_are_whole_rows_and_no_other_files(
     gold_rows.publish(warehouse)
     catalog = Catalog(warehouse)
     asked: list[tuple[str, ...]] = []
-    relation = catalogs.relation
 
     def noted(files: Any, **options: Any) -> str:
         asked.append(tuple(files))
@@ -94,7 +94,6 @@ def test_only_files_that_are_new_are_read(warehouse: Warehouse, monkeypatch: pyt
     catalog = Catalog(warehouse)
     catalog.query(SUM.format(t="flat.rebalance"))
     read: list[tuple[str, ...]] = []
-    relation = catalogs.relation
 
     def noted(files: Any, **options: Any) -> str:
         if options.get("with_name"):

@@ -24,7 +24,7 @@ from rebalance_audit.domain.merkle import EMPTY, Frontier, leaf_hash, roots
 from rebalance_audit.warehouse import row_digests, signing
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.evidence_log import SecondPlace, add_news, adding
-from rebalance_audit.warehouse.evidence_log.log_files import CHUNK, HEAD
+from rebalance_audit.warehouse.evidence_log.log_files import CHUNK, HEAD, write_leaves
 from rebalance_audit.warehouse.evidence_log.verifying import verify
 from rebalance_audit.warehouse.row_digests import digests_by_landing
 from rebalance_audit.warehouse.signing import ENVIRONMENT_HEADS, ENVIRONMENT_KEY, Head
@@ -304,10 +304,9 @@ def test_a_first_writer_that_is_killed_between_leaves_and_head_loses_no_log(
 ) -> None:
     shutil.rmtree(site.warehouse / "audit")
     shutil.rmtree(site.heads)
-    write = adding.write_leaves
 
     def killed(*arguments: Any) -> None:
-        write(*arguments)
+        write_leaves(*arguments)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(adding, "write_leaves", killed)

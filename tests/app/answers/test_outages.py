@@ -2,6 +2,7 @@ import pytest
 
 from app.answers.outages import outages
 from app.answers.rows import Span
+from rebalance_audit.domain.kinds import ResourceType
 from rebalance_audit.domain.model import ConnectTask
 
 
@@ -9,7 +10,7 @@ def task(state: str, from_ms: int, to_ms: int | None, expected: bool = False, nu
     return ConnectTask(
         cluster_id="c",
         group_id="g",
-        resource_type="task" if number is not None else "connector",
+        resource_type=ResourceType.TASK if number is not None else ResourceType.CONNECTOR,
         connector="sink",
         task=number,
         state=state,

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rebalance_audit.domain.kinds import EvidenceTier
+from rebalance_audit.domain.causes import cause_of
+from rebalance_audit.domain.kinds import EvidenceTier, MemberChange, MovementKind, Outcome, RebalanceKind, ResourceType
 from rebalance_audit.domain.model import ConnectTask, Member, MemberStandstill, Movement, Rebalance, Trigger
 
 T0_MS = 1_763_700_000_000
@@ -116,7 +117,7 @@ class GroupStory:
                     group_id=self.group_id,
                     generation_id=self._number,
                     protocol_type=self.protocol_type,
-                    outcome="missing",
+                    outcome=Outcome.MISSING,
                     is_complete_evidence=False,
                 )
             )
@@ -147,7 +148,7 @@ class GroupStory:
             ConnectTask(
                 cluster_id=CLUSTER,
                 group_id=self.group_id,
-                resource_type="connector" if task is None else "task",
+                resource_type=ResourceType.CONNECTOR if task is None else ResourceType.TASK,
                 connector=connector,
                 task=task,
                 worker_id=worker,
@@ -232,9 +233,9 @@ class GroupStory:
             + (f":{len(self.rebalances)}" if kind != "rebalance" else ""),
             group_id=self.group_id,
             protocol_type=self.protocol_type,
-            kind=kind,
-            trigger=trigger,
-            trigger_tier="logged",
+            kind=RebalanceKind(kind),
+            trigger=cause_of(trigger),
+            trigger_tier=EvidenceTier.LOGGED,
             triggers=tuple(causes),
             evidence=(ref,),
             members=tuple(members),
@@ -253,8 +254,8 @@ class GroupStory:
         else:
             members = tuple(ids_before.get(c, self._member_id(c)) for c in left)
         return Trigger(
-            trigger=trigger,
-            tier="logged",
+            trigger=cause_of(trigger),
+            tier=EvidenceTier.LOGGED,
             members=members,
             detail="",
             evidence=(f"log:broker-1/server.log#abc@{len(self.rebalances) * 100}",),
@@ -290,7 +291,7 @@ class GroupStory:
             members.append(
                 Member(
                     member_id=self._member_id(client),
-                    change=change,
+                    change=MemberChange(change),
                     owned_before=before.get(client, ()),
                     assigned=held,
                     **self._fact(client),
@@ -300,7 +301,7 @@ class GroupStory:
             members.append(
                 Member(
                     member_id=self._member_id(client),
-                    change="left",
+                    change=MemberChange.LEFT,
                     owned_before=before[client],
                     assigned=(),
                     **self._fact(client),
@@ -329,9 +330,9 @@ class GroupStory:
                 pause = pause_ms if old not in gone or gone_pause_ms is None else gone_pause_ms
                 movements.append(
                     Movement(
-                        resource_type="partition",
+                        resource_type=ResourceType.PARTITION,
                         resource=resource,
-                        kind=kind,
+                        kind=MovementKind(kind),
                         from_member_id=None if old is None else ids_before[old],
                         to_member_id=self._member_id(client),
                         from_client_id=old,

@@ -78,7 +78,7 @@ def test_a_connector_has_limits_of_its_own() -> None:
 
 
 def test_a_later_entry_for_all_connectors_wins() -> None:
-    overrides = [{"connector": "mirror-*", "config_rewrites": 30}, {"config_rewrites": 7}]
+    overrides: list[dict[str, Any]] = [{"connector": "mirror-*", "config_rewrites": 30}, {"config_rewrites": 7}]
     assert limits_for(overrides, "prod", "connect-a").of("mirror-a").config_rewrites == 7
 
 

@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_audit.domain import tables
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.detect.history import History, identity, label
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.storm import excuses
+from rebalance_audit.domain.kinds import EvidenceTier, MemberChange, ResourceType
 from rebalance_audit.domain.model import ConnectTask, Finding, Member, Movement, Rebalance, Trigger
 from tests.domain.detect.group_story import GroupStory, a_connect_cluster, a_group
 
@@ -84,7 +86,7 @@ def test_a_poll_timeout_shows_work_done_twice() -> None:
     story = a_group().joins("c1", "c2", at_s=0).exceeds_poll_interval("c2", at_s=60, comes_back=False)
     overlapping = tuple(
         Movement(
-            resource_type="partition", resource=m.resource, kind=m.kind, from_member_id=m.from_member_id,
+            resource_type=ResourceType.PARTITION, resource=m.resource, kind=m.kind, from_member_id=m.from_member_id,
             to_member_id=m.to_member_id, pause_lower_ms=-2_100, pause_estimate_ms=-2_000, pause_upper_ms=-1_900,
             overlap_ms=2_000,
         )
@@ -139,17 +141,20 @@ def test_hostile_names_are_spelt_out_in_every_sentence() -> None:
 
 
 def test_two_members_of_one_client_id_and_host_may_each_leave_once() -> None:
-    twins = [Member(member_id=f"consumer-{i}", client_id="same", client_host="/h", change="joined") for i in range(6)]
+    twins = [
+        Member(member_id=f"consumer-{i}", client_id="same", client_host="/h", change=MemberChange.JOINED)
+        for i in range(6)
+    ]
     first = Rebalance(
         cluster_id="c", rebalance_id="g:1", group_id="g", generation_id=1, assigned_at_ms=0, member_count=6,
-        trigger="member_joined", members=tuple(twins), evidence=("record:t-0@0",),
+        trigger=Cause.MEMBER_JOINED, members=tuple(twins), evidence=("record:t-0@0",),
     )  # fmt: skip
     leaving = [
         Rebalance(
             cluster_id="c", rebalance_id=f"g:{i + 2}", group_id="g", generation_id=i + 2,
             assigned_at_ms=1_000 * i + 1_000,
-            member_count=5 - i, trigger="member_left", evidence=(f"record:t-0@{i + 1}",),
-            triggers=(Trigger(trigger="member_left", tier="logged", members=(f"consumer-{i}",)),),
+            member_count=5 - i, trigger=Cause.MEMBER_LEFT, evidence=(f"record:t-0@{i + 1}",),
+            triggers=(Trigger(trigger=Cause.MEMBER_LEFT, tier=EvidenceTier.LOGGED, members=(f"consumer-{i}",)),),
         )
         for i in range(6)
     ]  # fmt: skip

@@ -8,9 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.explain.group import explain, explain_dict, explain_text, one_line
 from rebalance_audit.domain.explain.layout import aside, cells, hanging
+from rebalance_audit.domain.kinds import (
+    EvidenceTier,
+    FindingStatus,
+    MemberChange,
+    Mode,
+    MovementKind,
+    ResourceType,
+    Severity,
+)
 from rebalance_audit.domain.model import Finding, Member, Movement, Rebalance, Trigger
 from tests.domain.detect.group_story import T0_MS, a_connect_cluster, a_group
 
@@ -19,9 +29,10 @@ AT_MS = 1_763_733_791_000  # 2025-11-21 14:03:11 UTC
 
 def _movement(partition: int, kind: str, old: str, new: str, pause: tuple[int, int, int | None]) -> Movement:
     return Movement(
-        resource_type="partition", resource=f"orders-{partition}", topic="orders", partition=partition, kind=kind,
+        resource_type=ResourceType.PARTITION, resource=f"orders-{partition}", topic="orders", partition=partition,
+        kind=MovementKind(kind),
         from_member_id=f"{old}-id", to_member_id=f"{new}-id", from_client_id=old, to_client_id=new,
-        pause_lower_ms=pause[0], pause_estimate_ms=pause[1], pause_upper_ms=pause[2], pause_tier="logged",
+        pause_lower_ms=pause[0], pause_estimate_ms=pause[1], pause_upper_ms=pause[2], pause_tier=EvidenceTier.LOGGED,
     )  # fmt: skip
 
 
@@ -30,25 +41,32 @@ def _killed_member() -> list[Rebalance]:
     members = (
         Member(member_id="c1-id", client_id="c1", client_host="/10.0.0.7", is_leader=True),
         Member(member_id="c2-id", client_id="c2", client_host="/10.0.0.8"),
-        Member(member_id="c3-id", client_id="c3", client_host="/10.0.0.9", change="left", session_timeout_ms=10_000),
+        Member(
+            member_id="c3-id",
+            client_id="c3",
+            client_host="/10.0.0.9",
+            change=MemberChange.LEFT,
+            session_timeout_ms=10_000,
+        ),
     )
     before = Rebalance(
         cluster_id="a", rebalance_id="orders:6", group_id="orders", protocol_type="consumer", generation_id=6,
-        mode="eager",
-        assignor="range", member_count=3, trigger="member_joined", trigger_tier="logged",
+        mode=Mode.EAGER,
+        assignor="range", member_count=3, trigger=Cause.MEMBER_JOINED, trigger_tier=EvidenceTier.LOGGED,
         assigned_at_ms=AT_MS - 600_000,
         resource_seconds_lower=0.0, resource_seconds_estimate=0.0, resource_seconds_upper=0.0,
         evidence=("record:__consumer_offsets-7@228",),
     )  # fmt: skip
     killed = Rebalance(
         cluster_id="a", rebalance_id="orders:7", group_id="orders", protocol_type="consumer", generation_id=7,
-        mode="eager",
-        assignor="range", member_count=2, trigger="member_session_expired", trigger_tier="logged", started_at_ms=AT_MS,
+        mode=Mode.EAGER,
+        assignor="range", member_count=2, trigger=Cause.MEMBER_SESSION_EXPIRED, trigger_tier=EvidenceTier.LOGGED,
+        started_at_ms=AT_MS,
         assigned_at_ms=AT_MS + 1_310, broker_window_ms=1_310, pause_lower_ms=10_020, pause_estimate_ms=12_310,
         pause_upper_ms=13_400, resource_seconds_lower=20.1, resource_seconds_estimate=24.9, resource_seconds_upper=27.0,
         triggers=(
             Trigger(
-                trigger="member_session_expired", tier="logged", members=("c3-id",),
+                trigger=Cause.MEMBER_SESSION_EXPIRED, tier=EvidenceTier.LOGGED, members=("c3-id",),
                 detail="no heartbeat for its session timeout", evidence=("log:kafka-1/server.log#ab12@88123",),
             ),
         ),
@@ -158,8 +176,9 @@ def test_two_members_of_one_client_id_are_distinguished_by_their_hosts() -> None
 def test_open_findings_come_first_with_their_advice_and_old_ones_without() -> None:
     def finding(rule_id: str, severity: str, status: str) -> Finding:
         return Finding(
-            cluster_id="a", finding_id=rule_id, rule_id=rule_id, severity=severity, subject_type="group",
-            subject="orders", status=status, first_seen_at_ms=1, last_seen_at_ms=2, title=f"{rule_id} happened",
+            cluster_id="a", finding_id=rule_id, rule_id=rule_id, severity=Severity(severity), subject_type="group",
+            subject="orders", status=FindingStatus(status), first_seen_at_ms=1, last_seen_at_ms=2,
+            title=f"{rule_id} happened",
             advice=f"do {rule_id}", evidence=("record:t-0@1",),
         )  # fmt: skip
 
@@ -194,7 +213,7 @@ def test_a_restarting_member_could_have_been_static() -> None:
 def test_a_poll_timeout_names_the_setting_as_the_client_does(libraries: tuple[str, ...] | None, setting: str) -> None:
     put_out = a_group().joins("c1", "c2", at_s=0).exceeds_poll_interval("c2", at_s=60).rebalances[-1]
     [member_id] = put_out.triggers[0].members
-    gone = Member(member_id=member_id, client_id="c2", change="left", client_libraries=libraries)
+    gone = Member(member_id=member_id, client_id="c2", change=MemberChange.LEFT, client_libraries=libraries)
     text = explain_text(explain("g", [replace(put_out, members=(*put_out.members, gone))]))
     assert f"c2 took longer between two polls than its {setting} " in text
 
@@ -212,7 +231,7 @@ def test_reasons_every_client_gives_are_left_out_and_others_are_shown() -> None:
         ("need to re-join with the given member-id: c3-6470dab3-de1b-439c-9388-1bca9dc658a4", "c3 (/10.0.0.9) joined"),
         ("deploy 4711", "c3 (/10.0.0.9) joined (deploy 4711)"),
     ):
-        cause = replace(killed.triggers[0], trigger="member_joined", detail=detail)
+        cause = replace(killed.triggers[0], trigger=Cause.MEMBER_JOINED, detail=detail)
         (shown,) = explain("orders", [before, replace(killed, triggers=(cause,))], latest=1).rebalances[0].causes
         assert shown.text == said
 
@@ -245,7 +264,7 @@ def test_hostile_text_cannot_move_the_cursor_or_forge_a_line() -> None:
     evil = "x\n2025-11-21 14:03:11 UTC  generation 8\x1b[2J\u202e"
     before, killed = _killed_member()
     members = tuple(replace(m, client_id=evil, client_host=evil) for m in killed.members)
-    cause = replace(killed.triggers[0], trigger="member_left", detail=evil)
+    cause = replace(killed.triggers[0], trigger=Cause.MEMBER_LEFT, detail=evil)
     text = explain_text(explain(evil, [before, replace(killed, members=members, triggers=(cause,), evidence=(evil,))]))
     assert not any(unicodedata.category(c).startswith("C") for c in text.replace("\n", ""))
     assert "\n2025-11-21 14:03:11 UTC  generation 8" not in text

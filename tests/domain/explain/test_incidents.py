@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.explain.group import explain, explain_dict, explain_text
 from rebalance_audit.domain.explain.incidents import LINKS_SHOWN, answer, incident_lines
 from rebalance_audit.domain.incidents import ClusterRows, Incident, incidents_of
+from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.numbers import unit_of
 from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
 
@@ -46,7 +48,7 @@ def test_the_first_line_is_the_answer() -> None:
 )
 def test_a_cost_is_counted_in_what_the_groups_hand_out(group_types: list[tuple[str, str]], unit: str) -> None:
     (one,) = a_group().vanishes("c3", at_s=0, pause_ms=10_000).rebalances[-1:]
-    of_all = [replace(one, group_type=group, protocol_type=protocol) for group, protocol in group_types]
+    of_all = [replace(one, group_type=GroupType(group), protocol_type=protocol) for group, protocol in group_types]
     assert unit_of(of_all) == unit
 
 
@@ -56,7 +58,11 @@ def test_the_first_line_names_the_unit() -> None:
     assert trouble.unit == "partition"
     assert " partition-seconds lost" in answer([trouble])
     assert " task-seconds lost" in answer([replace(trouble, unit="task")])
-    nothing = {"cost_seconds": None, "cost_likely_lower_seconds": None, "cost_likely_upper_seconds": None}
+    nothing: dict[str, Any] = {
+        "cost_seconds": None,
+        "cost_likely_lower_seconds": None,
+        "cost_likely_upper_seconds": None,
+    }
     assert "; downtime not known" in answer([replace(trouble, **nothing)])
     assert "; no downtime seen" in answer([replace(trouble, **nothing, rebalance_ids=())])
 

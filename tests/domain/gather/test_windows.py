@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from rebalance_audit.domain.gather.windows import Checkpoint, Gather, Piece, reconstruct_in_windows
+from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.model import CommitMark, ConnectRecord, GroupEvidence, GroupRecord, LogKind, Rebalance
 from rebalance_audit.domain.reconstruct import Reconstruction, reconstruct
 from tests.captures import CAPTURES, gathered, name_of
@@ -154,7 +155,7 @@ def test_the_docstrings_example_is_what_happens(monkeypatch: pytest.MonkeyPatch)
                 cluster_id="lab",
                 rebalance_id=f"lab/orders/{at_ms}",
                 group_id="orders",
-                group_type="classic",
+                group_type=GroupType.CLASSIC,
                 generation_id=at_ms,
                 assigned_at_ms=at_ms,
                 evidence=(str(at_ms),),

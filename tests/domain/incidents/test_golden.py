@@ -12,7 +12,7 @@ import pytest
 from rebalance_audit.domain.detect import detect_group, detect_reassignments
 from rebalance_audit.domain.incidents import ClusterRows, Incident, has_cost, incidents_of
 from rebalance_audit.domain.measure.pauses import measure
-from rebalance_audit.domain.model import Rebalance
+from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
 from rebalance_audit.domain.numbers import cost_of
 from rebalance_audit.domain.reassign.model import Reassignment
 from rebalance_audit.domain.reconstruct import reconstruct
@@ -27,7 +27,9 @@ HEARTBEAT_MS = 3_000
 
 @cache
 def rows_of(capture: Path) -> ClusterRows:
-    groups, tasks, findings = {}, [], []
+    groups: dict[str, tuple[Rebalance, ...]] = {}
+    tasks: list[ConnectTask] = []
+    findings: list[tuple[str | None, Finding]] = []
     reassignments: tuple[Reassignment, ...] = ()
     times = [0]
     for evidence in gathered(capture).groups:

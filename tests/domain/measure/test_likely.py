@@ -12,6 +12,7 @@ from rebalance_audit.domain.measure import likely
 from rebalance_audit.domain.measure.errors import ERRORS, Spread
 from rebalance_audit.domain.measure.likely import likely_instant
 from rebalance_audit.domain.measure.pauses import Instant, movement_numbers, rebalance_numbers
+from rebalance_audit.domain.model import Movement, Rebalance
 from rebalance_audit.domain.ranges import Range, Reach, of_groups, of_one_group, of_sums
 from tests.captures import CAPTURES
 from tests.likely import PAUSES, Sample, coverage, errors, left_out
@@ -105,9 +106,12 @@ def test_likely_ranges_of_captures_lie_inside_the_bounds_and_hold_the_estimate(
     monkeypatch.setattr(likely, "ERRORS", ERRORS)
     for found in reconstructed(capture, "all").values():
         for r in found.rebalances:
-            for it in (r, *r.movements):
-                values = (it.pause_lower_ms, it.pause_likely_lower_ms, it.pause_estimate_ms)
-                values += (it.pause_likely_upper_ms, it.pause_upper_ms)
+            likely_of: tuple[Rebalance | Movement, ...] = (r, *r.movements)
+            for it in likely_of:
+                values = (
+                    it.pause_lower_ms, it.pause_likely_lower_ms, it.pause_estimate_ms,
+                    it.pause_likely_upper_ms, it.pause_upper_ms,
+                )  # fmt: skip
                 assert (it.pause_estimate_ms is None) == (it.pause_likely_lower_ms is None)
                 known = [v for v in values if v is not None]
                 assert known == sorted(known)

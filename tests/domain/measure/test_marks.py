@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from rebalance_audit.domain.kinds import EvidenceTier
+from rebalance_audit.domain.kinds import Bound, EvidenceTier
 from rebalance_audit.domain.measure.marks import best_estimate, bounds, inside
 from rebalance_audit.domain.measure.pauses import Instant, instant
 from rebalance_audit.domain.model import Mark
@@ -15,15 +15,15 @@ RECORDED, LOGGED, INFERRED = EvidenceTier.RECORDED, EvidenceTier.LOGGED, Evidenc
 
 
 def not_before(at_ms: int, tier: EvidenceTier = RECORDED) -> Mark:
-    return Mark(bound="lower", at_ms=at_ms, tier=tier, rank=0, detail=f"not before {at_ms}")
+    return Mark(bound=Bound.LOWER, at_ms=at_ms, tier=tier, rank=0, detail=f"not before {at_ms}")
 
 
 def not_after(at_ms: int, tier: EvidenceTier = RECORDED) -> Mark:
-    return Mark(bound="upper", at_ms=at_ms, tier=tier, rank=0, detail=f"not after {at_ms}")
+    return Mark(bound=Bound.UPPER, at_ms=at_ms, tier=tier, rank=0, detail=f"not after {at_ms}")
 
 
 def about(at_ms: int, rank: int = 3, tier: EvidenceTier = RECORDED) -> Mark:
-    return Mark(bound="estimate", at_ms=at_ms, tier=tier, rank=rank, detail=f"about {at_ms}")
+    return Mark(bound=Bound.ESTIMATE, at_ms=at_ms, tier=tier, rank=rank, detail=f"about {at_ms}")
 
 
 @dataclass(frozen=True)

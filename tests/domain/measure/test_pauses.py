@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from rebalance_audit.domain.kinds import Basis
+from rebalance_audit.domain.kinds import Basis, GroupType, MovementKind, ResourceType
 from rebalance_audit.domain.measure.pauses import (
     MovementNumbers,
     instant,
@@ -243,10 +243,25 @@ class TestSums:
 
 def test_a_rebalance_is_measured_movement_by_movement() -> None:
     stop, resume = CASES[0].stop, CASES[0].resume
-    first = Movement(resource_type="partition", resource="t-0", kind="moved", stop_marks=stop, resume_marks=resume)
-    movements = (first, replace(first, resource="t-1", resume_marks=CASES[3].resume), replace(first, kind="assigned"))
+    first = Movement(
+        resource_type=ResourceType.PARTITION,
+        resource="t-0",
+        kind=MovementKind.MOVED,
+        stop_marks=stop,
+        resume_marks=resume,
+    )
+    movements = (
+        first,
+        replace(first, resource="t-1", resume_marks=CASES[3].resume),
+        replace(first, kind=MovementKind.ASSIGNED),
+    )
     rebalance = Rebalance(
-        cluster_id="c", rebalance_id="c/g/7", group_id="g", group_type="classic", resource_count=3, movements=movements
+        cluster_id="c",
+        rebalance_id="c/g/7",
+        group_id="g",
+        group_type=GroupType.CLASSIC,
+        resource_count=3,
+        movements=movements,
     )
     measured = measure(rebalance)
     assert [m.pause_estimate_ms for m in measured.movements] == [258, 258, None]

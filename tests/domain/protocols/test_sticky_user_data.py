@@ -47,7 +47,7 @@ OWNED = st.lists(
 def test_every_proper_prefix_but_the_older_layout_is_refused_at_a_byte_of_it(
     owned: list[tuple[str, list[int]]], generation: int
 ) -> None:
-    whole, older = enc.sticky_user_data(owned, generation), enc.sticky_user_data(owned, None)
+    whole, older = enc.sticky_user_data(dict(owned), generation), enc.sticky_user_data(dict(owned), None)
     partitions = tuple((topic, partition) for topic, several in owned for partition in several)
     assert decode_sticky(whole) == StickyUserData(previous_assignment=partitions, generation=generation)
     for cut in range(len(whole)):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rebalance_audit.domain.kinds import FindingStatus, Severity
 from rebalance_audit.domain.model import Finding, Rebalance
 from rebalance_audit.domain.publish.groups import DAY_MS, HOUR_MS, group_row, percentile
 
@@ -22,8 +23,9 @@ def a_rebalance(generation: int, ago_ms: int = 0, **others: Any) -> Rebalance:
 
 def a_finding(severity: str, status: str = "open") -> Finding:
     return Finding(
-        cluster_id="c", finding_id=severity, rule_id="RB001", severity=severity, subject_type="group", subject="g",
-        status=status, first_seen_at_ms=1, last_seen_at_ms=2, title="t",
+        cluster_id="c", finding_id=severity, rule_id="RB001", severity=Severity(severity),
+        subject_type="group", subject="g",
+        status=FindingStatus(status), first_seen_at_ms=1, last_seen_at_ms=2, title="t",
     )  # fmt: skip
 
 

@@ -25,7 +25,8 @@ def test_the_partition_of_a_group_is_the_one_kafka_chooses(group: str, partition
 )
 def test_the_partition_of_a_group_is_the_one_real_brokers_chose(capture: Path) -> None:
     from ingest.evidence import read_evidence
-    from rebalance_audit.domain.gather.groups import GroupRecord, decode_source
+    from rebalance_audit.domain.decode import decode_source
+    from rebalance_audit.domain.model import GroupRecord
 
     scenario = json.loads((capture.parent / "truth" / "scenario.json").read_text())
     seen = {

@@ -134,7 +134,7 @@ def test_states_and_attempts_are_those_of_kafkas_own_controller(path: Path) -> N
         ours_by_partition[r.partition].append(found(r))
     theirs: dict[int, list[Attempt]] = defaultdict(list)
     for (_, partition), each in sorted(asked.items()):
-        theirs[partition] += [tuple(attempt) for attempt in each.attempts]  # type: ignore[misc]
+        theirs[partition] += [tuple(attempt) for attempt in each.attempts]
     assert ours_by_partition == theirs
     outcomes = [attempt[2] for attempts in theirs.values() for attempt in attempts]
     assert {"completed", "cancelled", "superseded", "deleted"} <= set(outcomes)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 import pytest
 
@@ -22,7 +23,8 @@ from tests.captures import CAPTURES, name_of
 from tests.score import score_of
 from tests.truth import scenario
 
-Lines, Records = Sequence[SourceLine], Sequence[SourceRecord]
+Lines: TypeAlias = Sequence[SourceLine]
+Records: TypeAlias = Sequence[SourceRecord]
 
 WITH_GROUPS = [
     capture

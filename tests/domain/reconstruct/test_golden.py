@@ -154,7 +154,7 @@ def test_a_classic_member_of_a_converted_group_gave_nothing_up_for_good_when_it_
     assert not score(capture, "+clients").pauses.outside
     with_lines = score(capture, "all").pauses
     assert max(with_lines.errors_ms) < 3_000
-    members = {
+    members: dict[Any, int | None] = {
         (r.group_epoch or r.generation_id, r.group_type, m.client_id): m.session_timeout_ms
         for r in rebalances(capture)["convert-app"]
         for m in r.members

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.kinds import EvidenceTier
+from rebalance_audit.domain.kinds import EvidenceTier, MemberChange
 from rebalance_audit.domain.model import CommitMark, Member, Rebalance, Trigger
 from rebalance_audit.domain.replay.life import Moment, Stall
 from rebalance_audit.domain.replay.measured import Measured
@@ -24,7 +24,7 @@ from tests.domain.replay.stories import a_life, a_script, replayed, triggers
 
 PUT_OUT = Rebalance(
     cluster_id="c", group_id="g", rebalance_id="c/g/2", trigger=Cause.MEMBER_POLL_TIMEOUT, started_at_ms=80_000,
-    members=(Member(member_id="b-1", change="left", owned_before=("t-0", "t-1")),),
+    members=(Member(member_id="b-1", change=MemberChange.LEFT, owned_before=("t-0", "t-1")),),
     triggers=(
         Trigger(trigger=Cause.MEMBER_POLL_TIMEOUT, tier=EvidenceTier.LOGGED, members=("b-1",)),
     ),

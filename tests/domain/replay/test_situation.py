@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.kinds import MemberChange, Mode, Outcome
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.life import End
@@ -33,10 +35,10 @@ def test_what_an_eager_member_needs_to_let_go_is_no_part_of_its_lateness(
     member to join was 50 ms later."""
     measured = [measure(r) for r in reconstruct(gathered(EAGER).groups[0]).rebalances]
     row = next(r for r in measured if any(m.change == "stayed" for m in r.members))
-    members = tuple(replace(m, change="stayed", client_libraries=(library,)) for m in row.members)
+    members = tuple(replace(m, change=MemberChange.STAYED, client_libraries=(library,)) for m in row.members)
     joined_ms = [3_008, 6_016, 9_024, 12_032, 15_090]
     rows = [
-        replace(row, trigger="member_joined", mode=mode, members=members, started_at_ms=at_ms - 500,
+        replace(row, trigger=Cause.MEMBER_JOINED, mode=Mode(mode), members=members, started_at_ms=at_ms - 500,
                 joined_at_ms=at_ms, assigned_at_ms=at_ms)
         for at_ms in joined_ms
     ]  # fmt: skip
@@ -77,7 +79,7 @@ def test_cold_starts_show_the_initial_delay(
         members = tuple(replace(member, member_id=f"m{n}") for n in range(count))
         rows.append(replace(row, generation_id=generation_id, members=members, started_at_ms=1_000,
                             joined_at_ms=1_000 + wait_ms, assigned_at_ms=None))  # fmt: skip
-        rows.append(replace(row, generation_id=generation_id + 1, members=(), outcome="emptied"))
+        rows.append(replace(row, generation_id=generation_id + 1, members=(), outcome=Outcome.EMPTIED))
     timing = timing_of(rows)
     assert (timing.initial_delay_ms, timing.delays_again) == (delay_ms, again)
 

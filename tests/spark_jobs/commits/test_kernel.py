@@ -10,8 +10,8 @@ import pytest
 
 from spark_jobs.commits import kernel
 from tests import encoders as enc
-from tests.differential.cases import Case, batches
-from tests.differential.oracle import Kind
+from tests.differential.cases import batches
+from tests.differential.oracle import Case, Kind
 from tests.spark_jobs.kernel_rows import Pair, assert_as_the_domain_reads, by_domain, decoded, rows
 
 TOPIC_ID = "3fkd8mT0QJ-wE1lVt5v_Zw"

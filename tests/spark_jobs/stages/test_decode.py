@@ -118,7 +118,7 @@ def test_marks_do_not_depend_on_how_records_came(
 def test_a_transactional_commit_counts_once_its_commit_marker_is_known(
     engine: dict[str, Any], tmp_path: Path, cut_at: int | None
 ) -> None:
-    in_transaction = {"is_transactional": True, "producer_id": 9}
+    in_transaction: dict[str, Any] = {"is_transactional": True, "producer_id": 9}
     story = [
         a_generation(1, 1), a_commit(2, **in_transaction), a_commit(3, topic="u"), a_marker(4, commits=False),
         a_commit(5, **in_transaction), a_marker(6, commits=True), a_commit(7, **in_transaction),

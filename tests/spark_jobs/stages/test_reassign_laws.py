@@ -13,8 +13,10 @@ import pytest
 
 from rebalance_audit.domain.metadata import SourceMetadata, bronze_topic
 from rebalance_audit.domain.reassign import kraft_history, reassignment_row
+from rebalance_audit.domain.reassign.history import reassignment_history
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.metadata_log import ClusterLog
 from spark_jobs.stages import reassign as stage_reassign
 from spark_jobs.stages.stage import Run
 from tests.domain.reassign.stories import CLUSTER, MetadataStory
@@ -226,12 +228,11 @@ def test_only_what_moves_or_changed_is_read_again(tmp_path: Path, monkeypatch: p
     bronze = Bronze(tmp_path).takes(story.sources).run()
     had = len(story.sources)
     read: list[int] = []
-    whole = stage_reassign.reassignment_history
 
     def counting(records: Any, *rest: Any, **more: Any) -> Any:
         listed = list(records)
         read.append(len([r for r in listed if r.value[1] in (3, 5)]))
-        return whole(listed, *rest, **more)
+        return reassignment_history(listed, *rest, **more)
 
     monkeypatch.setattr(stage_reassign, "reassignment_history", counting)
     story.at(3_000).change(9, leader=2)
@@ -262,11 +263,10 @@ def no_ops(story: MetadataStory, count: int) -> list[SourceMetadata]:
 
 def read_logs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     read: list[str] = []
-    whole = stage_reassign.ClusterLog
 
     def counting(cluster_id: str, arrived: pa.Table) -> Any:
         read.append(cluster_id)
-        return whole(cluster_id, arrived)
+        return ClusterLog(cluster_id, arrived)
 
     monkeypatch.setattr(stage_reassign, "ClusterLog", counting)
     return read

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_audit.domain.kinds import MovementKind, ResourceType
 from rebalance_audit.domain.model import Member, Movement, Rebalance
 from rebalance_audit.domain.reconstruct.assignment.avoidable import mark_avoidable
 
@@ -28,9 +29,9 @@ def a_rebalance(
             continue
         movements.append(
             Movement(
-                resource_type="partition",
+                resource_type=ResourceType.PARTITION,
                 resource=resource,
-                kind=kind,
+                kind=MovementKind(kind),
                 from_member_id=before.get(resource),
                 to_member_id=owner,
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rebalance_audit.domain.detect.wording import two_owners
@@ -27,9 +29,9 @@ def two(story: Story, number: int, at_ms: int, subscription: bytes, **more: obje
     return story.generation(number, both, at_ms=at_ms, subscriptions=dict.fromkeys(both, subscription), **more)  # type: ignore[arg-type]
 
 
-def silent_close(subscription: bytes, assignor: str, *, others_until_ms: int = 10_000, **settings: int) -> Story:
+def silent_close(subscription: bytes, assignor: str, *, others_until_ms: int = 10_000, **settings: Any) -> Story:
     """Both commit until 10 s; c2 leaves at 40 s without a word, and is back at 45 s."""
-    story = two(a_group(**({"rebalance_timeout_ms": 10_000} | settings)), 1, 1_000, subscription, assignor=assignor)
+    story = two(a_group(**{"rebalance_timeout_ms": 10_000, **settings}), 1, 1_000, subscription, assignor=assignor)
     for at_ms in range(2_000, 10_001, 2_000):
         story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms + 1)
     for at_ms in range(12_000, others_until_ms + 1, 2_000):
@@ -230,8 +232,13 @@ def test_one_that_died_before_its_first_commit_stood_still_for_its_session() -> 
 
 
 def test_a_rebalance_timeout_shorter_than_the_session_puts_no_kafkajs_member_out() -> None:
-    settings = {"session_timeout_ms": 25_000, "rebalance_timeout_ms": 10_000}
-    story = two(a_group(**settings), 1, 1_000, KAFKAJS, assignor="RoundRobinAssigner")
+    story = two(
+        a_group(session_timeout_ms=25_000, rebalance_timeout_ms=10_000),
+        1,
+        1_000,
+        KAFKAJS,
+        assignor="RoundRobinAssigner",
+    )
     for at_ms in range(2_000, 36_001, 1_000):
         story.commit(0, at_ms=at_ms)
         if at_ms <= 9_000:

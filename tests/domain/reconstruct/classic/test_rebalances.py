@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import pytest
 
@@ -275,7 +276,7 @@ def test_a_static_member_may_have_died_after_its_last_commit(last_ms: int, most_
     """As seen on 3.8.1: killed 1.4 s after a commit, it was taken for closed at that commit, and for nothing else. It
     commits every second, so it may have lived for one more; a Java one's commit off the beat was made as it closed."""
     instances, java = {"c1": "I1", "c2": "I2"}, encoders.consumer_subscription((TOPIC,), version=3, user_data=None)
-    kinds = {"assignor": "sticky", "subscriptions": {"c1": java, "c2": java}}
+    kinds: dict[str, Any] = {"assignor": "sticky", "subscriptions": {"c1": java, "c2": java}}
     story = a_group().generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000, instances=instances, **kinds)
     for at_ms in range(5_000, 20_000, 1_000):
         story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms)
@@ -530,8 +531,8 @@ class TestDepartures:
             if second < 20:
                 story.commit(1, at_ms=second * 1_000)
         came = story.generation(2, {"c1": "0", "c3": "1"}, at_ms=30_010, joined_at_ms=30_000)
-        second = rebalances(came)[1]
-        assert [t.trigger for t in second.triggers] == ["member_joined", "member_session_expired"]
+        joined = rebalances(came)[1]
+        assert [t.trigger for t in joined.triggers] == ["member_joined", "member_session_expired"]
 
     def test_without_lines_nobody_knows_who_was_first_where_all_worked_on(self) -> None:
         story = a_group(session_timeout_ms=10_000).generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000)
@@ -539,9 +540,9 @@ class TestDepartures:
             story.commit(0, at_ms=second * 1_000)
             if second < 20:
                 story.commit(1, at_ms=second * 1_000)
-        second = rebalances(story.generation(2, {"c1": "0", "c3": "1"}, at_ms=30_010, joined_at_ms=30_000))[1]
-        assert second.trigger == "unknown"
-        assert {t.trigger for t in second.triggers} == {"unknown", "member_session_expired", "member_joined"}
+        joined = rebalances(story.generation(2, {"c1": "0", "c3": "1"}, at_ms=30_010, joined_at_ms=30_000))[1]
+        assert joined.trigger == "unknown"
+        assert {t.trigger for t in joined.triggers} == {"unknown", "member_session_expired", "member_joined"}
 
     def test_without_lines_silence_longer_than_the_session_says_as_much(self) -> None:
         story = self.killed().generation(2, {"c1": "0 1"}, at_ms=20_020, joined_at_ms=20_010)

@@ -393,7 +393,7 @@ class TestStreamsProtocol:
         story.record(23, at_ms, value=enc.record_value(23, "4.1", value))
 
     def member(self, story: ConsumerGroupStory, member: str, *, at_ms: int) -> None:
-        value = {
+        value: dict[str, Any] = {
             "InstanceId": None, "RackId": None, "ClientId": member, "ClientHost": "/10.0.0.1",
             "RebalanceTimeoutMs": 300_000, "TopologyEpoch": 0, "ProcessId": "p", "UserEndpoint": None, "ClientTags": [],
         }  # fmt: skip
