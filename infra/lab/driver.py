@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from threading import Thread
-from typing import Any
 
 from rebalance_audit.domain.causes import Cause
 
@@ -31,12 +30,11 @@ from .clients import (
 )
 from .cluster import SMALL_HEAP, Cluster, broker_name, worker_name
 from .configs import Settings, version_key
-from .processes import LabError, now_ms, wait_until
+from .notebook import Notebook
+from .processes import now_ms
 
 NOT_A_MOVE = {"first_record", "in_generation"}
 """Events of clients that neither take a partition nor let one go."""
-DO_NOT_ALWAYS_REPORT = {"librdkafka", "kafkajs", "kafka-python"}
-"""Libraries that say nothing of a generation, or only when it has lasted until a heartbeat or a poll."""
 QUIET_S = 6.0
 """Two heartbeats: a follow-up rebalance starts within one. It also lets the five-second auto-commit happen."""
 
@@ -44,24 +42,12 @@ HEARTBEAT_S = 3.0
 """The interval by default, of Java's clients and workers and of the other libraries in the lab."""
 
 
-class Driver:
-    """Runs one scenario: acts, waits until the clients' own words say the groups have settled, and takes notes.
-
-    `actions` is what was done and when; `expected` is the scenario's hand-written list of rebalances per group.
-    """
+class Driver(Notebook):
+    """Runs one scenario: acts, takes notes, and waits until the clients' own words say the groups have settled."""
 
     def __init__(self, cluster: Cluster, say: Callable[[str], None] = lambda text: None) -> None:
-        self.cluster = cluster
-        self.actions: list[dict[str, Any]] = []
-        self.groups: dict[str, dict[str, Any]] = {}
-        self.clients: dict[str, Client] = {}
-        self.connectors: dict[str, int] = {}
-        self._say = say
-        self._truth = cluster.folder / "truth"
-        self._partitions: dict[str, int] = {}
-        self._present: dict[str, list[str]] = {}
+        super().__init__(cluster, say)
         self._producer: SteadyProducer | None = None
-        self._known_as: dict[str, str] = {}
 
     # Topics and producing
 
@@ -240,6 +226,38 @@ class Driver:
         arguments = [self.cluster.bootstrap, group, *instance_ids]
         self.cluster.run(self.cluster.java("remover", layout, SMALL_HEAP, "MemberRemover", *arguments))
 
+    def send(self, name: str, command: str) -> None:
+        self._note(command, name)
+        self.clients[name].send(command)
+
+    def settle(self, group: str, *, quiet_s: float = QUIET_S, timeout_s: float = 120) -> None:
+        """Wait until the members present hold every partition once, and nothing has moved for a while."""
+        names = set(self._present[group])
+        topics = {topic for name in names for topic in self._subscribed(name)}
+        wanted = {
+            f"0_{number}" if self.clients[name].library == "streams" else f"{topic}-{number}"
+            for name in names
+            for topic in topics
+            for number in range(self._partitions.get(topic, 0))
+        }
+
+        def is_settled() -> bool:
+            for name in names:
+                self.clients[name].must_run()
+            events = read_events(self._truth)
+            held = {client: parts for client, parts in holdings(events).items() if client in names}
+            return held.keys() == names and _holds_all_once(held, wanted) and _is_quiet(events, names, quiet_s)
+
+        self._wait(f"group {group} of {', '.join(sorted(names))} settled", is_settled, timeout_s)
+
+    def _subscribed(self, name: str) -> list[str]:
+        first = self.clients[name].topics[0]
+        # librdkafka takes what begins with ^ for a pattern.
+        pattern = re.fullmatch(r"(?:(?:broker-)?pattern:|\^)(.*)", first)
+        if pattern is None:
+            return self.clients[name].topics
+        return [topic for topic in self._partitions if re.fullmatch(pattern[1], topic)]
+
     # Brokers
 
     def coordinator_killed(self, group: str) -> int:
@@ -287,92 +305,6 @@ class Driver:
         self.cluster.stop_broker(broker)
         self.broker_returns(broker)
 
-    def known_as(self, name: str, client_id: str) -> None:
-        """The group goes on calling it by another client id than its own."""
-        self._known_as[name] = client_id
-
-    def send(self, name: str, command: str) -> None:
-        self._note(command, name)
-        self.clients[name].send(command)
-
-    def expect(
-        self,
-        group: str,
-        trigger: str,
-        by: Iterable[str],
-        *,
-        members: Iterable[str] | None = None,
-        kind: str = "rebalance",
-        outcome: str = "completed",
-        note: str | None = None,
-        number: int | None = None,
-        **facts: object,
-    ) -> None:
-        """The next rebalance of the group. `by`: the members that caused it, none if it came from outside;
-        `members`: those that take part, if not all present; `number`: where it does not follow the one before;
-        `facts`: `mode` where it is not the group's, `or_trigger` where either may be found."""
-        rebalances = self.groups[group]["rebalances"]
-        if number is None:
-            number = self.groups[group]["first_number"]
-            if rebalances:
-                number = rebalances[-1]["number"] + (1 if kind == "rebalance" else 0)
-        row = {
-            "number": number,
-            "kind": kind,
-            "outcome": outcome,
-            "trigger": trigger,
-            "by": list(by),
-            "members": list(members if members is not None else self._present[group]),
-            "after_action": len(self.actions) - 1,
-        }
-        rebalances.append(row | facts | ({"note": note} if note else {}))
-
-    def expect_if_seen(self, group: str, trigger: str, by: Iterable[str], **facts: Any) -> bool:
-        """A rebalance that may or may not come: it did if the clients were assigned its generation."""
-        number = self.groups[group]["rebalances"][-1]["number"] + 1
-        seen = generations_assigned(read_events(self._truth), group)
-        if number in seen:
-            self.expect(group, trigger, by, note="as the clients saw it", **facts)
-        return number in seen
-
-    def expect_if_written(self, group: str, trigger: str, by: Iterable[str], **facts: Any) -> bool:
-        """The same where no client says it: it came if its coordinator says that it ended, or began an epoch."""
-        number = self.groups[group]["rebalances"][-1]["number"] + 1
-        logs = [log for folder in self.cluster.log_folders.values() for log in folder.glob("server.log*")]
-        lines = f"Stabilized group {group} generation {number} ", f"[GroupId {group}] Bumped group epoch to {number} "
-        written = any(line in text for text in (log.read_text() for log in logs) for line in lines)
-        if written:
-            self.expect(group, trigger, by, note="as the coordinator saw it", **facts)
-        return written
-
-    def settle(self, group: str, *, quiet_s: float = QUIET_S, timeout_s: float = 120) -> None:
-        """Wait until the members present hold every partition once, and nothing has moved for a while."""
-        names = set(self._present[group])
-        topics = {topic for name in names for topic in self._subscribed(name)}
-        wanted = {
-            f"0_{number}" if self.clients[name].library == "streams" else f"{topic}-{number}"
-            for name in names
-            for topic in topics
-            for number in range(self._partitions.get(topic, 0))
-        }
-
-        def is_settled() -> bool:
-            for name in names:
-                self.clients[name].must_run()
-            events = read_events(self._truth)
-            held = {client: parts for client, parts in holdings(events).items() if client in names}
-            return held.keys() == names and _holds_all_once(held, wanted) and _is_quiet(events, names, quiet_s)
-
-        self._wait(f"group {group} of {', '.join(sorted(names))} settled", is_settled, timeout_s)
-
-    def _subscribed(self, name: str) -> list[str]:
-        first = self.clients[name].topics[0]
-        # librdkafka takes what begins with ^ for a pattern.
-        pattern = re.fullmatch(r"(?:(?:broker-)?pattern:|\^)(.*)", first)
-        if pattern is None:
-            return self.clients[name].topics
-        return [topic for topic in self._partitions if re.fullmatch(pattern[1], topic)]
-
     # Connect
 
     def connect_group(self, *, mode: str = "incremental", assignor: str | None = None) -> str:
@@ -408,24 +340,6 @@ class Driver:
         self.cluster.start_mirror_maker(properties)
         for group in flows:
             self.expect(group, Cause.CONNECT_WORKER_JOINED, [worker_name(1)])
-
-    def expect_if_joined(self, group: str, trigger: str) -> bool:
-        """A rebalance of workers that may or may not come: it did if one says that it joined its generation."""
-        number = self.groups[group]["rebalances"][-1]["number"] + 1
-        seen = number in self._generations_joined(group)
-        if seen:
-            self.expect(group, trigger, [], note="as the worker saw it")
-        return seen
-
-    def _generations_joined(self, group: str) -> dict[int, set[str]]:
-        return generations_joined(
-            {
-                # Its log is rolled when the hour turns.
-                name: "".join(p.read_text() for p in sorted(self.cluster.log_folders[name].glob("connect*log*")))
-                for name in self.cluster.worker_urls()
-            },
-            group,
-        )
 
     def worker_joins(self, worker: int) -> None:
         name = worker_name(worker)
@@ -483,105 +397,6 @@ class Driver:
             self._producer.stop()
         for client in self.clients.values():
             client.stop()
-
-    def story(self, name: str, description: str) -> dict[str, Any]:
-        """truth/scenario.json."""
-        return {
-            "scenario": name,
-            "description": description,
-            "kafka_version": self.cluster.version,
-            "topics": self._partitions,
-            "clients": [
-                {
-                    "client": client.name,
-                    "client_id": client.client_id,
-                    **({"known_as": self._known_as[client.name]} if client.name in self._known_as else {}),
-                    "group": client.group,
-                    "library": client.library,
-                    "topics": client.topics,
-                    "settings": client.settings,
-                }
-                for client in self.clients.values()
-            ],
-            "workers": [{"client": name, "worker_url": url} for name, url in self.cluster.worker_urls().items()],
-            "connectors": self.connectors,
-            "actions": self.actions,
-            "groups": self.groups,
-        }
-
-    def check(self) -> None:
-        """Fail if the clients saw other generations than the scenario expects: such a capture proves nothing."""
-        events = read_events(self._truth)
-        for group, story in self.groups.items():
-            if story["group_type"] != "classic":
-                continue
-            seen = generations_assigned(events, group)
-            if story["protocol_type"] == "connect":
-                seen = self._generations_joined(group)
-            silent = {name for name, client in self.clients.items() if client.library in DO_NOT_ALWAYS_REPORT}
-            faults = unexpected_generations(seen, story, silent)
-            if faults:
-                raise LabError(f"Group {group} went otherwise than the scenario says: {'; '.join(faults)}.")
-
-    def declare(self, group: str, **facts: str | int) -> None:
-        """Change what was declared, or add to it."""
-        self.groups[group] |= facts
-
-    def _declare(self, group: str, **facts: str) -> None:
-        self.groups[group] = dict(facts) | {"rebalances": []}
-        self._present.setdefault(group, [])
-
-    def _note(self, action: str, subject: str, *, at_ms: int | None = None, **more: object) -> None:
-        self.actions.append({"at_ms": at_ms or now_ms(), "action": action, "subject": subject, **more})
-        self._say(f"{action} {subject}")
-
-    def _wait(self, what: str, is_so: Callable[[], bool], timeout_s: float) -> None:
-        wait_until(what, is_so, timeout_s=timeout_s)
-        self._say(what)
-
-
-def generations_assigned(events: Iterable[Event], group: str) -> dict[int, set[str]]:
-    """The clients that were given an assignment, by generation. librdkafka does not say, so its clients are missing;
-    kafkajs says it with its first heartbeat."""
-    seen: dict[int, set[str]] = {}
-    for event in events:
-        if (
-            event.get("group") == group
-            and event["event"] in ("assigned_end", "in_generation")
-            and "generation" in event
-        ):
-            seen.setdefault(event["generation"], set()).add(event["client"])
-    return seen
-
-
-def generations_joined(connect_logs: Mapping[str, str], group: str | None = None) -> dict[int, set[str]]:
-    """The workers whose own log says that they joined, by generation. MirrorMaker's log is of several groups."""
-    seen: dict[int, set[str]] = {}
-    of_group = rf"groupId={re.escape(group)}\].*?" if group is not None else ""
-    for worker, text in connect_logs.items():
-        for number in re.findall(rf"{of_group}Joined group at generation (\d+) ", text):
-            seen.setdefault(int(number), set()).add(worker)
-    return seen
-
-
-def unexpected_generations(
-    seen: Mapping[int, set[str]], story: dict[str, Any], silent: Collection[str] = ()
-) -> list[str]:
-    """Where the generations that members saw contradict the expected rebalances of a classic group.
-
-    `silent` members do not say their generations. A member may miss a generation: its SyncGroup fails when a
-    follow-up has begun already.
-    """
-    wanted: dict[int, set[str]] = {}
-    for row in story["rebalances"]:
-        if row["outcome"] == "completed":
-            wanted.setdefault(row["number"], set()).update(row["members"])
-    return [
-        f"generation {number} was seen by {sorted(seen.get(number, ()))}, expected {sorted(wanted.get(number, ()))}"
-        for number in sorted(seen.keys() | wanted.keys())
-        if (number not in seen and not wanted[number] <= set(silent))
-        or not seen.get(number, set()) <= wanted.get(number, set())
-    ]
 
 
 def _holds_all_once(held: dict[str, set[str]], wanted: set[str]) -> bool:

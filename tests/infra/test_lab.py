@@ -16,8 +16,9 @@ from infra.lab import cluster, configs, jars
 from infra.lab.capture import without_machine_names
 from infra.lab.clients import Event, holdings, read_events
 from infra.lab.configs import BrokerPlace
-from infra.lab.driver import DO_NOT_ALWAYS_REPORT, generations_assigned, generations_joined, unexpected_generations
+from infra.lab.generations import generations_assigned, generations_joined, unexpected_generations
 from infra.lab.librdkafka_consumer import read_properties
+from infra.lab.notebook import DO_NOT_ALWAYS_REPORT
 from infra.lab.processes import LabError, free_ports
 from infra.lab.scenarios.scenario import SCENARIOS, capture
 from tests.truth import written_events

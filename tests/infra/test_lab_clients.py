@@ -10,7 +10,7 @@ import pytest
 
 from infra.lab import jars, programs
 from infra.lab.clients import Event, plain_settings
-from infra.lab.driver import generations_assigned
+from infra.lab.generations import generations_assigned
 from infra.lab.processes import LabError
 from infra.lab.scenarios.scenario import SCENARIOS
 
