@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from rebalance_audit.domain.kinds import Outcome
 from rebalance_audit.domain.model import NO_END, GroupEvidence, Rebalance, changed
-from rebalance_audit.domain.reconstruct.attempts.attempt import line_order
+from rebalance_audit.domain.reconstruct.attempts.by_lines import line_order
 from rebalance_audit.domain.reconstruct.attempts.frame import rebalance_id
 from rebalance_audit.domain.reconstruct.classic.rebalances import reconstruct_classic
 from rebalance_audit.domain.reconstruct.connect.rebalances import is_connect_group, reconstruct_connect

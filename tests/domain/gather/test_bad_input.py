@@ -15,7 +15,8 @@ from rebalance_audit.domain.log_lines.rules import default_offsets_partition
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance, SourceLine, SourceRecord
 from rebalance_audit.domain.reconstruct import reconstruct
-from spark_jobs.commits.kernel import COMMIT, decode_commits
+from spark_jobs.commits.kernel import decode_commits
+from spark_jobs.commits.keys import COMMIT
 from tests import encoders as enc
 
 AT_MS = 1_795_269_600_000

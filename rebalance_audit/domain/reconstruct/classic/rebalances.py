@@ -20,8 +20,8 @@ from rebalance_audit.domain.model import (
 )
 from rebalance_audit.domain.reconstruct.assignment.avoidable import mark_avoidable
 from rebalance_audit.domain.reconstruct.assignment.stream_tasks import STREAMS_ASSIGNOR, as_tasks, tasks_of
-from rebalance_audit.domain.reconstruct.attempts.attempt import classic_attempts
 from rebalance_audit.domain.reconstruct.attempts.frame import frames
+from rebalance_audit.domain.reconstruct.attempts.joined import classic_attempts
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.reconstruct.reconstruction import Contradiction
 

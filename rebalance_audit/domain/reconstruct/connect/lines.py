@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.model import LogEvent, LogKind
-from rebalance_audit.domain.reconstruct.attempts.attempt import LINE_TO_RECORD_MS
+from rebalance_audit.domain.reconstruct.attempts.joined import LINE_TO_RECORD_MS
 
 TASK_STARTS = (LogKind.WORKER_TASK_STARTING, LogKind.WORKER_CONNECTOR_STARTING)
 STARTED = (LogKind.WORKER_TASK_STARTED, LogKind.WORKER_CONNECTOR_STARTED)

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from rebalance_audit.domain.kinds import MemberChange, Mode, MovementKind
 from rebalance_audit.domain.model import GroupEvidence, LogKind, Member, Rebalance, Trigger
-from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt, classic_attempts
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.attempts.frame import frames
+from rebalance_audit.domain.reconstruct.attempts.joined import classic_attempts
 from rebalance_audit.domain.reconstruct.attempts.triggers import with_triggers
 from rebalance_audit.domain.reconstruct.reconstruction import Reconstruction, in_time
 

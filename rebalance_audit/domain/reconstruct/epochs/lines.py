@@ -16,7 +16,7 @@ from rebalance_audit.domain.causes import DEPARTURES, EXPECTED, Cause
 from rebalance_audit.domain.kinds import EvidenceTier, GroupType, Mode, MovementKind, Outcome, RebalanceKind
 from rebalance_audit.domain.log_lines.reasons import classify_fence, classify_leave
 from rebalance_audit.domain.model import GroupEvidence, LogEvent, LogKind, Rebalance, Trigger, changed
-from rebalance_audit.domain.reconstruct.attempts.attempt import line_order
+from rebalance_audit.domain.reconstruct.attempts.by_lines import line_order
 from rebalance_audit.domain.reconstruct.attempts.frame import rebalance_id
 from rebalance_audit.domain.reconstruct.attempts.triggers import STATIC_RETURN
 from rebalance_audit.domain.reconstruct.reconstruction import Contradiction, of_line

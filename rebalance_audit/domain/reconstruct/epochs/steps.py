@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis, MovementKind, ResourceType
 from rebalance_audit.domain.model import LogEvent, LogKind, Mark, Movement
-from rebalance_audit.domain.reconstruct.attempts.attempt import line_order
+from rebalance_audit.domain.reconstruct.attempts.by_lines import line_order
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS, logged
 
 from .epoch import Held
