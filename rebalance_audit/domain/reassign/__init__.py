@@ -3,7 +3,8 @@
 docs/reassignments.md says how to read what comes out.
 """
 
-from rebalance_audit.domain.reassign.kraft import KRaftFold, imbalances, kraft_history
+from rebalance_audit.domain.reassign.kraft import KRaftFold
+from rebalance_audit.domain.reassign.kraft_history import imbalances, kraft_history
 from rebalance_audit.domain.reassign.model import (
     Imbalance,
     LeaderElection,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from rebalance_audit.domain.log_lines import ControllerKind as K
 from rebalance_audit.domain.metadata import MetadataReader, SourceMetadata
 from rebalance_audit.domain.model import node_of_log
-from rebalance_audit.domain.reassign.kraft import kraft_history
+from rebalance_audit.domain.reassign.kraft_history import kraft_history
 from rebalance_audit.domain.reassign.kraft_logs import kraft_logs_history, refused_requests
 from rebalance_audit.domain.reassign.lines import PREFERRED_RUN, PartitionLine, surroundings_in
 from rebalance_audit.domain.reassign.model import LeaderElection, Reassignment, ReassignmentHistory

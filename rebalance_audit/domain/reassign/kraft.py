@@ -7,12 +7,12 @@ taken away at any time, so that a growing log is followed in bounded memory.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rebalance_audit.domain.log_lines.numbers import java_int
-from rebalance_audit.domain.metadata import MetadataChange, MetadataReader, SourceMetadata
+from rebalance_audit.domain.metadata import MetadataChange
 from rebalance_audit.domain.metadata.brokers import (
     BrokerRegistrationChangeRecord,
     Feature,
@@ -36,17 +36,14 @@ from rebalance_audit.domain.reassign.attempt import ReassignmentAttempt
 from rebalance_audit.domain.reassign.brokers import THROTTLES
 from rebalance_audit.domain.reassign.elections import kraft_election
 from rebalance_audit.domain.reassign.model import (
-    Imbalance,
     LeaderElection,
     PartitionState,
     Reassignment,
-    ReassignmentHistory,
 )
 from rebalance_audit.domain.reassign.stall import CompletionRule, Surroundings
 from rebalance_audit.domain.reassign.transitions import Attempts, Key
 
 MIN_ISR = "min.insync.replicas"
-_EXAMPLES = 5
 _SILENCE_MS = 10_000
 """An active controller writes a no-op every 500 ms (metadata.max.idle.interval.ms), unless that is switched off
 (docs/measured.md#defaults-of-kafka)."""
@@ -333,65 +330,6 @@ class KRaftFold:
 
     def states(self) -> dict[tuple[str, int], PartitionState]:
         return {(self.names.get(t, t), p): state for (t, p), state in self.partitions.items()}
-
-
-def imbalances(states: Mapping[tuple[str, int], PartitionState]) -> tuple[Imbalance, ...]:
-    """The brokers that do not lead all partitions they are preferred for."""
-    preferred: dict[int, int] = defaultdict(int)
-    elsewhere: dict[int, list[tuple[str, str]]] = defaultdict(list)
-    for (topic, partition), state in states.items():
-        if not state.replicas:
-            continue
-        preferred[state.replicas[0]] += 1
-        if state.leader != state.replicas[0]:
-            elsewhere[state.replicas[0]].append((f"{topic}-{partition}", state.ref))
-    return tuple(
-        Imbalance(
-            broker_id=broker,
-            preferred_count=preferred[broker],
-            led_elsewhere_count=len(found),
-            examples=tuple(name for name, _ in sorted(found)[:_EXAMPLES]),
-            evidence=tuple(ref for _, ref in sorted(found)[:_EXAMPLES]),
-        )
-        for broker, found in sorted(elsewhere.items())
-    )
-
-
-def kraft_history(
-    sources: Iterable[SourceMetadata],
-    *,
-    cluster_id: str,
-    around: Surroundings | None = None,
-    reader: MetadataReader | None = None,
-) -> ReassignmentHistory:
-    """The whole history that a metadata log shows; `around` is what logs add. `reader` afterwards holds what was
-    refused."""
-    reader = reader or MetadataReader()
-    around = around or Surroundings(cluster_id)
-    fold = KRaftFold(cluster_id, around)
-    fold.read(reader.read(sources))
-    if fold.now_ms is not None:  # without a controller time goes on, and nobody writes it down
-        fold.now_ms = max([fold.now_ms, *(to_ms for _, to_ms, _ in around.without_controller)])
-    reassignments = [*fold.ended(), *fold.running()]
-    states = fold.states()
-    return ReassignmentHistory(
-        cluster_id=cluster_id,
-        reassignments=tuple(sorted(reassignments, key=_by_start)),
-        elections=tuple(fold.take_elections()),
-        throttles=fold.throttles.all(),
-        imbalances=imbalances(states),
-        replicas={key: state.replicas for key, state in states.items()},
-        states=states,
-        names_all_partitions=reader.has_base and not reader.gaps,
-        topic_names=dict(fold.names),
-        gaps=tuple(reader.gaps),
-        seen_until_ms=fold.now_ms,
-    )
-
-
-def _by_start(reassignment: Reassignment) -> tuple[int, str, int, str]:
-    r = reassignment
-    return r.started_at_ms or 0, r.topic, r.partition, r.reassignment_id
 
 
 def _same(one: PartitionState, other: PartitionState) -> bool:
