@@ -33,7 +33,8 @@ from infra.lab.jars import BUILD
 from infra.lab.processes import free_ports
 from ingest.collector import CollectSettings, collect
 from ingest.landing import Landing
-from spark_jobs.commits import kernel as commit_kernel
+from spark_jobs.commits.kernel import decode_commits
+from spark_jobs.commits.keys import COMMIT
 
 GIVE_UP_S = 600
 GOAL = 25
@@ -155,8 +156,8 @@ def ours(address: str, records: int, work: Path) -> tuple[float, float]:
     commits = 0
     for file in sorted((work / "warehouse" / "landing" / "record").glob("*.parquet")):
         for batch in pq.read_table(file, columns=["key", "value"]).to_batches():
-            decoded = commit_kernel.decode_commits(batch.column("key"), batch.column("value"))
-            commits += int((decoded.verdict == commit_kernel.COMMIT).sum())
+            decoded = decode_commits(batch.column("key"), batch.column("value"))
+            commits += int((decoded.verdict == COMMIT).sum())
     if commits != records:
         raise SystemExit(f"{commits} commits were decoded of {records}")
     return time.perf_counter() - wall, time.process_time() - cpu

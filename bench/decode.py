@@ -29,6 +29,7 @@ from bench.commit_records import files
 from bench.rivals import Pass, Rival
 from rebalance_audit.domain.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from spark_jobs.commits import kernel as commit_kernel
+from spark_jobs.commits.keys import COMMIT, TOMBSTONE
 
 WARM_UP_PASSES = 2
 PYTHON_RECORDS = 200_000
@@ -48,9 +49,9 @@ def kernel_pass(given: list[pa.RecordBatch]) -> Pass:
         commits = commit_kernel.decode_commits(batch.column("key"), batch.column("value"))
         keys = commits.keys
         name_sizes = pc.add(pc.utf8_length(keys.group), pc.utf8_length(keys.topic)).to_numpy(zero_copy_only=False)
-        is_commit = commits.verdict == commit_kernel.COMMIT
+        is_commit = commits.verdict == COMMIT
         commit_count += int(np.count_nonzero(is_commit))
-        tombstone_count += int(np.count_nonzero(commits.verdict == commit_kernel.TOMBSTONE))
+        tombstone_count += int(np.count_nonzero(commits.verdict == TOMBSTONE))
         names = (keys.partition + name_sizes).astype(np.int64)
         checksum += int(names[commits.key_code].sum()) - int(names[commits.key_code[~is_commit]].sum())
         checksum += int(commits.offset.sum()) * 31 + int(commits.commit_timestamp.sum()) * 7
@@ -94,9 +95,9 @@ def _mismatches_of(batch: pa.RecordBatch) -> int:
             expires = -1 if read.expire_timestamp is None else read.expire_timestamp
             topic_id = None if read.topic_id is None else commit_kernel.uuid_bytes(read.topic_id)
             expected = (read.offset, read.commit_timestamp, epoch, expires, topic_id)
-            found += (verdict, row) != (commit_kernel.COMMIT, expected)
+            found += (verdict, row) != (COMMIT, expected)
         else:
-            found += verdict != commit_kernel.TOMBSTONE
+            found += verdict != TOMBSTONE
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.commits.kernel import Ints
+from spark_jobs.commits.buffers import Ints
 
 NONE = -1
 _SMALL = 1 << 16

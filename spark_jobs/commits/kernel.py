@@ -17,20 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.domain.records import OffsetCommitKey, OffsetCommitValue, decode_record
-from rebalance_audit.domain.wire import DecodeError, DecodeReason
+from rebalance_audit.domain.records import OffsetCommitValue, decode_record
+from rebalance_audit.domain.wire import DecodeError
+from spark_jobs.commits.buffers import Bytes, Flags, Ints, buffers_of, plain_binary
+from spark_jobs.commits.keys import COMMIT, NO_REASON, REASONS, REFUSED, TOMBSTONE, CommitKeys, decode_keys
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Shorts = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
 _Number = TypeVar("_Number", bound=np.generic)
 
-COMMIT, TOMBSTONE, REFUSED, OTHER = range(4)
-"""Verdicts: a commit, a commit's tombstone, undecodable, a record of another type (whose value was not looked at)."""
-
-REASONS = tuple(DecodeReason)
-NO_REASON = 255
 
 _LEAST_ROWS = 24
 """Below this many rows of a size the domain is as fast."""
@@ -40,26 +33,11 @@ _ROWS_AT_ONCE = 1 << 15
 """The columns of a block then stay in the processor's cache."""
 _MOST_TAGS = 8
 
-_KEY_BYTES = 10
-"""Bytes of a key besides its two texts: type, two lengths, partition."""
 _METADATA_LENGTH_AT = (10, 10, 10, 14, 14)
 _FIXED_BYTES = (20, 28, 20, 24)
 """Bytes of a value besides its metadata text, by version; version 4 ends with tagged fields."""
 _UUID_BYTES = 16
 _UUID = np.dtype(("V", _UUID_BYTES))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitKeys:
-    """The distinct keys of a batch, in order of appearance; null where a key is no commit's."""
-
-    group: pa.StringArray
-    topic: pa.StringArray
-    partition: npt.NDArray[np.int32]
-    verdict: Bytes
-    """COMMIT, REFUSED or OTHER."""
-    reason: Bytes
-    at: Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +73,8 @@ class DecodedCommits:
 def decode_commits(key: pa.Array, value: pa.Array) -> DecodedCommits:
     """Every row of two binary columns of equal length."""
     key_codes, distinct = _distinct(key)
-    keys = _decode_keys(distinct)
-    rows = _Rows(key, _plain_binary(value), keys, key_codes)
+    keys = decode_keys(distinct)
+    rows = _Rows(key, plain_binary(value), keys, key_codes)
     rows.decode()
     return DecodedCommits(
         keys=keys,
@@ -112,116 +90,17 @@ def decode_commits(key: pa.Array, value: pa.Array) -> DecodedCommits:
     )
 
 
-def groups_of(keys: pa.Array) -> pa.StringArray:
-    """The group of each key; null where a key is no commit's."""
-    return _decode_keys(_plain_binary(keys)).group
-
-
-def _plain_binary(column: pa.Array) -> pa.BinaryArray:
-    return column if pa.types.is_binary(column.type) else column.cast(pa.binary())
-
-
 def _distinct(column: pa.Array) -> tuple[Ints, pa.BinaryArray]:
     """A code per row, and the values the codes stand for; null is a value too."""
     encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
-    codes, values = encoded.indices, _plain_binary(encoded.dictionary)
+    codes, values = encoded.indices, plain_binary(encoded.dictionary)
     if codes.null_count:
         codes = codes.fill_null(len(values))
         values = pa.concat_arrays([values, pa.nulls(1, pa.binary())])
     return codes.to_numpy(zero_copy_only=False), values
 
 
-def _buffers(column: pa.BinaryArray) -> tuple[Shorts, Shorts, Bytes]:
-    """Start and size of every row, and the bytes they are in; a null row has size 0."""
-    _, offsets, data = column.buffers()
-    if len(column) == 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8)
-    ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
-    content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    size = np.diff(ends)
-    if column.null_count:  # the format does not forbid bytes behind a null
-        size[column.is_null().to_numpy(zero_copy_only=False)] = 0
-    return ends[:-1], size, content
-
-
-def _int16(data: Bytes, at: Ints) -> npt.NDArray[np.int32]:
-    high = data[at].astype(np.int8).astype(np.int32)
-    return (high << 8) | data[at + 1]
-
-
 # Keys
-
-
-def _decode_keys(column: pa.BinaryArray) -> CommitKeys:
-    start, size, data = _buffers(column)
-    count = len(column)
-    rows = np.flatnonzero(size >= _KEY_BYTES)
-    at = start[rows].astype(np.int64)
-    group_size, kind = _int16(data, at + 2), _int16(data, at)
-    fits = ((kind == 0) | (kind == 1)) & (group_size >= 0) & (size[rows] >= _KEY_BYTES + group_size)
-    rows, at, group_size = rows[fits], at[fits], group_size[fits].astype(np.int64)
-    topic_size = _int16(data, at + 4 + group_size).astype(np.int64)
-    fits = (topic_size >= 0) & (size[rows] == _KEY_BYTES + group_size + topic_size)
-    rows, at, group_size, topic_size = rows[fits], at[fits], group_size[fits], topic_size[fits]
-
-    verdict = np.full(count, REFUSED, np.uint8)
-    reason, refused_at = np.full(count, NO_REASON, np.uint8), np.full(count, -1, np.int64)
-    verdict[rows] = COMMIT
-    texts = _texts(data, at + 4, group_size, rows, count), _texts(data, at + 6 + group_size, topic_size, rows, count)
-    by_domain = verdict != COMMIT
-    by_domain[rows[~(_is_ascii(texts[0])[rows] & _is_ascii(texts[1])[rows])]] = True
-    for row in np.flatnonzero(by_domain).tolist():
-        try:
-            decoded = decode_record(column[row].as_py(), None).key
-        except DecodeError as refused:
-            verdict[row], reason[row], refused_at[row] = REFUSED, REASONS.index(refused.reason), refused.at
-        else:
-            verdict[row] = COMMIT if isinstance(decoded, OffsetCommitKey) else OTHER
-    good = verdict[rows] == COMMIT
-    if not good.all():
-        rows, at, group_size, topic_size = rows[good], at[good], group_size[good], topic_size[good]
-        texts = (
-            _texts(data, at + 4, group_size, rows, count),
-            _texts(data, at + 6 + group_size, topic_size, rows, count),
-        )
-    partition = np.zeros(count, np.int32)
-    partition_at = at + 6 + group_size + topic_size
-    partition[rows] = (_int16(data, partition_at) << 16) | (_int16(data, partition_at + 2) & 0xFFFF)
-    return CommitKeys(
-        group=texts[0],
-        topic=texts[1],
-        partition=partition,
-        verdict=verdict,
-        reason=reason,
-        at=refused_at,
-    )
-
-
-def _texts(data: Bytes, at: Ints, size: Ints, rows: Ints, count: int) -> pa.StringArray:
-    """`count` texts, those of `rows` from these places, the others null."""
-    sizes = np.zeros(count, np.int64)
-    sizes[rows] = size
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    shift = np.repeat(at - ends[rows], size)
-    content = data[np.arange(len(shift)) + shift]
-    is_there = np.zeros(count, bool)
-    is_there[rows] = True
-    return pa.StringArray.from_buffers(
-        count,
-        pa.py_buffer(ends.astype(np.int32)),
-        pa.py_buffer(content),
-        pa.py_buffer(np.packbits(is_there, bitorder="little")),
-    )
-
-
-def _is_ascii(texts: pa.StringArray) -> Flags:
-    """Texts that are not valid may be asked about too."""
-    _, ends, content = texts.buffers()
-    is_high = np.frombuffer(content, np.uint8) >= 0x80
-    if not is_high.any():
-        return np.ones(len(texts), bool)
-    high_bytes = np.concatenate([[0], np.cumsum(is_high)])[np.frombuffer(ends, np.int32)[: len(texts) + 1]]
-    return high_bytes[1:] == high_bytes[:-1]
 
 
 # Values
@@ -233,7 +112,7 @@ class _Rows:
     def __init__(self, key: pa.Array, value: pa.BinaryArray, keys: CommitKeys, key_code: Ints) -> None:
         self.key, self.value = key, value
         count = len(value)
-        self.start, self.size, self.data = _buffers(value)
+        self.start, self.size, self.data = buffers_of(value)
         self.offset = np.zeros(count, np.int64)
         self.commit_timestamp = np.zeros(count, np.int64)
         self.leader_epoch = np.full(count, -1, np.int32)

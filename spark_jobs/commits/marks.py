@@ -21,7 +21,7 @@ from rebalance_audit.warehouse.row_groups import Least
 from rebalance_audit.warehouse.storage import located, relation
 from spark_jobs import record_files
 from spark_jobs.commits import joining, partial_marks, shares
-from spark_jobs.commits.kernel import groups_of
+from spark_jobs.commits.keys import groups_of
 from spark_jobs.commits.partial_marks import PARTIAL_MARK
 from spark_jobs.commits.stretches import Boundaries
 from spark_jobs.engine import ArrowTask, Engine, LocalEngine

@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from rebalance_audit.domain.decode import decode_source
 from rebalance_audit.domain.model import SourceRecord
 from rebalance_audit.domain.wire import DecodeError
-from spark_jobs.commits import kernel as commit_kernel
+from spark_jobs.commits.buffers import Ints
 from spark_jobs.commits.gaps import longest_gaps
-from spark_jobs.commits.kernel import DecodedCommits, Ints
+from spark_jobs.commits.kernel import DecodedCommits, decode_commits
+from spark_jobs.commits.keys import COMMIT, TOMBSTONE
 from spark_jobs.commits.stretches import Boundaries, Place, stretches
 
 PARTIAL_MARK = pa.schema(
@@ -71,9 +72,9 @@ def fold(batch: pa.RecordBatch, boundaries: Boundaries | None, *, one_by_one: bo
     Columns: cluster_id, topic, partition, offset, timestamp_ms, key, value, and is_transactional if some may be: those
     are counted and not folded, since only their marker shows whether they count. Any order of rows.
     """
-    decoded = commit_kernel.decode_commits(batch.column("key"), batch.column("value"))
-    is_commit = decoded.verdict == commit_kernel.COMMIT
-    is_tombstone = decoded.verdict == commit_kernel.TOMBSTONE
+    decoded = decode_commits(batch.column("key"), batch.column("value"))
+    is_commit = decoded.verdict == COMMIT
+    is_tombstone = decoded.verdict == TOMBSTONE
     refused = [_refused(batch, row) for row in np.flatnonzero(~is_commit & ~is_tombstone).tolist()]
     counts = int(is_commit.sum()), int(is_tombstone.sum()), refused
     if boundaries is None:

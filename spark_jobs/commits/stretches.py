@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.commits.kernel import CommitKeys, DecodedCommits, Ints
+from spark_jobs.commits.buffers import Ints
+from spark_jobs.commits.kernel import DecodedCommits
+from spark_jobs.commits.keys import CommitKeys
 
 NO_BOUNDARY = -1
 """`stretch_from` of commits before the group's first known record."""

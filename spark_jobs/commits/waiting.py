@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.commits.kernel import groups_of
+from spark_jobs.commits.keys import groups_of
 from spark_jobs.group_rows import Place
 from spark_jobs.task_files import Flags, Numbers, flags_of, numbers_of
 

@@ -8,33 +8,34 @@ import pyarrow as pa
 
 from rebalance_audit.domain.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from rebalance_audit.domain.wire import DecodeError
-from spark_jobs.commits import kernel as kernel
+from spark_jobs.commits.kernel import DecodedCommits, decode_commits
+from spark_jobs.commits.keys import COMMIT, NO_REASON, OTHER, REASONS, REFUSED, TOMBSTONE
 
 Pair = tuple[bytes | None, bytes | None]
 
 
-def decoded(pairs: list[Pair]) -> kernel.DecodedCommits:
+def decoded(pairs: list[Pair]) -> DecodedCommits:
     keys, values = zip(*pairs, strict=True)
-    return kernel.decode_commits(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
+    return decode_commits(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
 
 
 def by_domain(key: bytes | None, value: bytes | None) -> tuple[object, ...]:
     try:
         typed = decode_record(key, None).key
     except DecodeError as refused:
-        return kernel.REFUSED, refused.reason, refused.at
+        return REFUSED, refused.reason, refused.at
     if not isinstance(typed, OffsetCommitKey):
-        return (kernel.OTHER,)
+        return (OTHER,)
     try:
         read = decode_record(key, value).value
     except DecodeError as refused:
-        return kernel.REFUSED, refused.reason, refused.at
+        return REFUSED, refused.reason, refused.at
     named = (typed.group, typed.topic, typed.partition)
     if read is None:
-        return kernel.TOMBSTONE, *named
+        return TOMBSTONE, *named
     assert isinstance(read, OffsetCommitValue)
     return (
-        kernel.COMMIT,
+        COMMIT,
         *named,
         read.offset,
         read.commit_timestamp,
@@ -44,7 +45,7 @@ def by_domain(key: bytes | None, value: bytes | None) -> tuple[object, ...]:
     )
 
 
-def rows(commits: kernel.DecodedCommits) -> list[tuple[object, ...]]:
+def rows(commits: DecodedCommits) -> list[tuple[object, ...]]:
     """As `by_domain` says it."""
     groups, topics = commits.keys.group.to_pylist(), commits.keys.topic.to_pylist()
     none_if_minus_one = {-1: None}
@@ -52,13 +53,13 @@ def rows(commits: kernel.DecodedCommits) -> list[tuple[object, ...]]:
     for row, verdict in enumerate(commits.verdict.tolist()):
         code = int(commits.key_code[row])
         named = (groups[code], topics[code], int(commits.keys.partition[code]))
-        if verdict == kernel.REFUSED:
-            found.append((verdict, kernel.REASONS[commits.reason[row]], int(commits.at[row])))
+        if verdict == REFUSED:
+            found.append((verdict, REASONS[commits.reason[row]], int(commits.at[row])))
             continue
-        assert commits.reason[row] == kernel.NO_REASON
-        if verdict == kernel.OTHER:
+        assert commits.reason[row] == NO_REASON
+        if verdict == OTHER:
             found.append((verdict,))
-        elif verdict == kernel.TOMBSTONE:
+        elif verdict == TOMBSTONE:
             found.append((verdict, *named))
         else:
             epoch, expires = int(commits.leader_epoch[row]), int(commits.expire_timestamp[row])

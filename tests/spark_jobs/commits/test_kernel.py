@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.commits import kernel
+from spark_jobs.commits.keys import COMMIT
 from tests import encoders as enc
 from tests.differential.cases import batches
 from tests.differential.oracle import Case, Kind
@@ -29,7 +30,7 @@ def test_commits_of_one_shape_are_read_as_one_block(version: int, metadata: str)
     assert_as_the_domain_reads(pairs)
     commits = decoded(pairs)
     assert commits.offset.tolist() == list(range(60))
-    assert (commits.verdict == kernel.COMMIT).all()
+    assert (commits.verdict == COMMIT).all()
 
 
 def test_a_topic_id_is_read_and_all_zero_is_none() -> None:
