@@ -39,15 +39,8 @@ from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.group_evidence import Clocks, node_clocks, settings_of
 from spark_jobs.group_rows import GROUP, Place, places_table, rows_of_groups
 from spark_jobs.metadata_log import logged_topic_names
-from spark_jobs.parcels import (
-    ParcelPlan,
-    Start,
-    evidence_of,
-    evidence_sizes,
-    groups_in,
-    packing,
-    plan_of,
-)
+from spark_jobs.parcel_plan import ParcelPlan, Start, evidence_of, evidence_sizes, plan_of
+from spark_jobs.parcels import groups_in, packing
 from spark_jobs.plan import RECONSTRUCT
 from spark_jobs.settled import (
     CHECKPOINTS,

@@ -20,7 +20,7 @@ from rebalance_audit.domain.model import CommitMark, ConnectRecord, GroupEvidenc
 from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs import parcels, task_files
+from spark_jobs import parcel_plan, parcels, task_files
 from spark_jobs.belonging import Belonging, belonging
 from spark_jobs.group_evidence import Clocks, node_clocks
 from tests.captures import GOLDEN, gathered, name_of
@@ -29,7 +29,7 @@ CAPTURES = [
     GOLDEN / "4.3.0" / name
     for name in ("eager_join_leave_kill", "connect_worker_lost", "kip848_join_leave", "hostile_names")
 ]
-SIZES = {"as they are": (parcels.BUCKET_BYTES, parcels.PARCEL_BYTES), "tiny": (4_000, 1_000)}
+SIZES = {"as they are": (parcel_plan.BUCKET_BYTES, parcels.PARCEL_BYTES), "tiny": (4_000, 1_000)}
 
 
 class Stored:
@@ -43,34 +43,34 @@ class Stored:
         for part in (
             (rows[::2], rows[1::2]) if file_count == 2 else [rows[n : n + size] for n in range(0, len(rows), size)]
         ):
-            self.warehouse.append(parcels.EVENTS, rows_to_table(parcels.EVENTS, part))
+            self.warehouse.append(parcel_plan.EVENTS, rows_to_table(parcel_plan.EVENTS, part))
         self.cluster_id = rows[0]["cluster_id"]
         marks = [
             {"cluster_id": self.cluster_id, "group_id": group.group_id} | asdict(mark)
             for group in self.groups.values()
             for mark in group.marks
         ]
-        self.warehouse.append(parcels.MARKS, rows_to_table(parcels.MARKS, marks))
-        self.until = {table: self.warehouse.version(table) for table in (parcels.EVENTS, parcels.MARKS)}
-        self.clocks: Clocks = node_clocks(self.warehouse, self.until[parcels.EVENTS], None)
-        self.homes: Belonging = belonging(self.warehouse, self.until[parcels.EVENTS])
+        self.warehouse.append(parcel_plan.MARKS, rows_to_table(parcel_plan.MARKS, marks))
+        self.until = {table: self.warehouse.version(table) for table in (parcel_plan.EVENTS, parcel_plan.MARKS)}
+        self.clocks: Clocks = node_clocks(self.warehouse, self.until[parcel_plan.EVENTS], None)
+        self.homes: Belonging = belonging(self.warehouse, self.until[parcel_plan.EVENTS])
 
     def plan(
-        self, wanted: set[str], starts: Mapping[tuple[str, str], parcels.Start] | None = None
-    ) -> parcels.ParcelPlan:
+        self, wanted: set[str], starts: Mapping[tuple[str, str], parcel_plan.Start] | None = None
+    ) -> parcel_plan.ParcelPlan:
         starts = starts or {}
         places = {(self.cluster_id, group_id) for group_id in wanted}
         context: Any = SimpleNamespace(warehouse=self.warehouse)
         batch: Any = SimpleNamespace(until=self.until)
-        sizes = parcels.evidence_sizes(context, batch, places, starts, self.clocks)
-        return parcels.plan_of(context, batch, sizes, self.homes, self.clocks, 1, starts)
+        sizes = parcel_plan.evidence_sizes(context, batch, places, starts, self.clocks)
+        return parcel_plan.plan_of(context, batch, sizes, self.homes, self.clocks, 1, starts)
 
-    def work(self, plan: parcels.ParcelPlan) -> pa.Table:
+    def work(self, plan: parcel_plan.ParcelPlan) -> pa.Table:
         context: Any = SimpleNamespace(warehouse=self.warehouse)
         batch: Any = SimpleNamespace(until=self.until)
-        return parcels.evidence_of(context, batch, plan)
+        return parcel_plan.evidence_of(context, batch, plan)
 
-    def packed(self, plan: parcels.ParcelPlan) -> list[pa.RecordBatch]:
+    def packed(self, plan: parcel_plan.ParcelPlan) -> list[pa.RecordBatch]:
         packed = parcels.packing(lambda: plan)(iter(self.work(plan).to_batches()))
         return sorted(packed, key=lambda parcel: (parcel["bucket"][0].as_py(), parcel["slice"][0].as_py()))
 
@@ -103,7 +103,7 @@ def test_each_group_is_brought_all_that_shows_it(
     stored: Stored, sizes: tuple[int, int], asked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(task_files, "ASKED_AT_MOST", asked)
-    monkeypatch.setattr(parcels, "BUCKET_BYTES", sizes[0])
+    monkeypatch.setattr(parcel_plan, "BUCKET_BYTES", sizes[0])
     monkeypatch.setattr(parcels, "PARCEL_BYTES", sizes[1])
     plan = stored.plan(set(stored.groups))
     assert bool(plan.cuts) == (sizes == SIZES["tiny"])
@@ -118,7 +118,7 @@ def test_of_a_group_that_nobody_wants_nothing_is_brought(stored: Stored) -> None
 
 
 def test_a_large_group_comes_in_slices_of_time(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parcels, "BUCKET_BYTES", 4_000)
+    monkeypatch.setattr(parcel_plan, "BUCKET_BYTES", 4_000)
     plan = stored.plan(set(stored.groups))
     assert plan.cuts
     for bucket, cuts in plan.cuts.items():
@@ -131,19 +131,19 @@ def test_of_a_long_history_only_what_a_fold_starts_from_is_read(tmp_path: Path) 
     [group_id] = stored.groups
     whole = _pieces_of(stored, stored.plan({group_id}))
     from_ms, first_ref = whole[-len(whole) // 5][0], min(whole)[1]
-    start = parcels.Start(from_ms, frozenset({first_ref}))
+    start = parcel_plan.Start(from_ms, frozenset({first_ref}))
     plan = stored.plan({group_id}, {(stored.cluster_id, group_id): start})
     assert _pieces_of(stored, plan) == [(at, ref) for at, ref in whole if at >= from_ms or ref == first_ref]
     assert 2 * stored.work(plan).num_rows < stored.work(stored.plan({group_id})).num_rows
 
 
-def _pieces_of(stored: Stored, plan: parcels.ParcelPlan) -> list[tuple[int, str]]:
+def _pieces_of(stored: Stored, plan: parcel_plan.ParcelPlan) -> list[tuple[int, str]]:
     """Instant and reference of each record and line."""
     found = parcels.groups_in(iter(stored.packed(plan)))
     return sorted((at, piece.ref) for _, coming in found for at, piece in coming if not isinstance(piece, CommitMark))
 
 
-def _brought(stored: Stored, plan: parcels.ParcelPlan) -> dict[str, GroupEvidence]:
+def _brought(stored: Stored, plan: parcel_plan.ParcelPlan) -> dict[str, GroupEvidence]:
     found: dict[str, GroupEvidence] = {}
     for (cluster_id, group_id), coming in parcels.groups_in(iter(stored.packed(plan))):
         pieces = list(coming)

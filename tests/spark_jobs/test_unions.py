@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ingest.folders import EvidenceFolder
-from spark_jobs import parcels
+from spark_jobs import parcel_plan
 from tests.spark_jobs.unions import RowsByTable, alone, as_clusters, differences, together
 
 pytestmark = pytest.mark.spark
@@ -46,7 +46,7 @@ def test_captures_in_one_warehouse_give_each_group_the_rows_it_gets_alone(
     order: str,
     bucket_bytes: int,
 ) -> None:
-    monkeypatch.setattr(parcels, "BUCKET_BYTES", bucket_bytes)
+    monkeypatch.setattr(parcel_plan, "BUCKET_BYTES", bucket_bytes)
     half = len(clusters) // 2
     parts = [clusters] if order == "at once" else [clusters[half:], clusters[:half]]
     assert differences(together(parts, tmp_path, spark), each_alone) == []

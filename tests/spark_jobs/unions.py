@@ -35,7 +35,7 @@ from rebalance_audit.domain.reassign import reassignment_row, step_rows
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs import parcels, pipeline
+from spark_jobs import parcel_plan, pipeline
 from tests.captures import kept
 from tests.spark_jobs.arrivals import deliver, landed
 
@@ -160,9 +160,9 @@ def main() -> int:
     folders = as_clusters(captures, asked.copies)
     expected = [alone(folder) for folder in folders]
     wrong = 0
-    ways = list(zip(orders(folders).items(), (parcels.BUCKET_BYTES, 32 << 10, 1 << 20), strict=True))
+    ways = list(zip(orders(folders).items(), (parcel_plan.BUCKET_BYTES, 32 << 10, 1 << 20), strict=True))
     for (order, parts), bucket_bytes in ways if asked.order is None else ways[asked.order - 1 : asked.order]:
-        parcels.BUCKET_BYTES = bucket_bytes  # small ones cut groups, too
+        parcel_plan.BUCKET_BYTES = bucket_bytes  # small ones cut groups, too
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="rebalance-audit-union-") as scratch:
             found = differences(together(parts, Path(scratch)), expected)
