@@ -24,7 +24,8 @@ from confluent_kafka import Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from infra.lab.cluster import Cluster
-from ingest.broker import CONSUME_RECORDS, LiveCluster
+from ingest.broker import LiveCluster
+from ingest.broker_reader import CONSUME_RECORDS
 from ingest.collector import CollectSettings, collect
 from ingest.evidence import import_evidence
 from ingest.folders import PartitionFiles, open_data_dir

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from confluent_kafka import Message
 
-from ingest.broker import BrokerReader, LiveCluster
+from ingest.broker import LiveCluster
+from ingest.broker_reader import BrokerReader, find_connect_topics
 from ingest.errors import Misconfigured, Problem, Retryable
 from ingest.folders import OFFSETS_TOPIC
 from ingest.landing import Landing, new_read_id, positions_name
@@ -405,7 +406,7 @@ def topics_to_read(cluster: LiveCluster, settings: CollectSettings) -> tuple[dic
     """Topic to kind, and the topics that cannot be read. Raises Misconfigured if none can."""
     wanted = {settings.offsets_topic: "group"}
     named = settings.connect_topics
-    wanted |= named if named is not None else cluster.find_connect_topics()
+    wanted |= named if named is not None else find_connect_topics(cluster)
     faults = {topic: fault for topic in wanted if (fault := cluster.why_not(topic)) is not None}
     if len(faults) == len(wanted):
         raise Misconfigured(*faults.values())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Message
 
-from ingest.broker import LivePartition
+from ingest.broker_reader import LivePartition
 from ingest.messages import LiveRun, rows_of
 from ingest.readings import LogText, SourceReading
 from ingest.sources import without_secrets

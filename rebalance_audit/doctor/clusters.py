@@ -118,6 +118,7 @@ def cluster(
     """Reachable, and DESCRIBE and READ on what is to be read. Joins nothing. `connect_topics`: name to kind; looked for
     if not given. `cluster_id`: which cluster it should be."""
     from ingest.broker import LiveCluster
+    from ingest.broker_reader import find_connect_topics
     from ingest.errors import IngestError
 
     try:
@@ -134,7 +135,7 @@ def cluster(
     else:
         yield ok("brokers", f"{found.address} is cluster {found.cluster_id}")
     try:
-        connect = connect_topics if connect_topics is not None else found.find_connect_topics()
+        connect = connect_topics if connect_topics is not None else find_connect_topics(found)
         for topic, kind in {offsets_topic: "group", **connect}.items():
             why = found.why_not(topic)
             yield fault(topic, why) if why is not None else _readable(found, topic, kind)
@@ -149,7 +150,8 @@ def _readable(found: object, topic: str, kind: str) -> Diagnosis:
     """Checked by fetching from one partition, since only that needs READ."""
     import time
 
-    from ingest.broker import BrokerReader, LiveCluster
+    from ingest.broker import LiveCluster
+    from ingest.broker_reader import BrokerReader
 
     assert isinstance(found, LiveCluster)
     reader = BrokerReader(found, {topic: kind}, partitions={topic: [0]})

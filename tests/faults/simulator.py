@@ -34,7 +34,7 @@ import ingest.messages
 import rebalance_audit.alerts.sending
 import rebalance_audit.alerts.state
 import rebalance_audit.warehouse.storage
-from ingest.broker import LivePartition
+from ingest.broker_reader import LivePartition
 from ingest.collector import CollectSettings, Landed
 from ingest.errors import Retryable
 from ingest.landing import Landing

@@ -13,7 +13,8 @@ import pyarrow.dataset as ds
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from ingest.broker import LiveCluster, start_position
+from ingest.broker import LiveCluster
+from ingest.broker_reader import start_position
 from ingest.collector import CollectSettings, CollectSummary, Landed, collect
 from ingest.errors import Misconfigured, Retryable
 from ingest.landing import Landing
