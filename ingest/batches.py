@@ -77,7 +77,7 @@ class SegmentBatch:
         return bool(self.attributes & 0x20)
 
     def rows(self) -> list[Row]:
-        """Its records in offset order; none if compaction emptied it. Raises BatchError."""
+        """The batch's records in offset order; none if compaction emptied it. Raises BatchError."""
         attributes, size, at = self.attributes, self.record_count, HEADER_BYTES
         if size == 0:
             return []

@@ -83,8 +83,8 @@ class LiveCluster:
         return self.sentence(topic, error) if error is not None else None
 
     def sentence(self, topic: str, error: KafkaError, *, missing: str = "DESCRIBE") -> str:
-        """Turns an error about one topic into a sentence for the operator. `missing`: the right that the broker wanted
-        to see; who has READ may DESCRIBE."""
+        """An error about one topic as a sentence for the operator. `missing`: the right that the broker asked for; who
+        has READ may DESCRIBE."""
         if error.code() in DENIED:
             return (
                 f"Topic {topic} on {self.address} may not be read by this user, who lacks {missing}; "
@@ -153,7 +153,7 @@ class LiveCluster:
                          f"the network and the security settings{f' ({hint})' if hint else ''}.")  # fmt: skip
 
     def text(self, error: KafkaError | KafkaException) -> str:
-        """What the client says, without secrets."""
+        """The client's message about an error, without secrets."""
         inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
         text = inner.str() if isinstance(inner, KafkaError) else str(inner)
         return without_secrets(text, self.config).rstrip(".")

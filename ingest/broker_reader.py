@@ -31,7 +31,7 @@ _Place = tuple[str | None, int | None]
 
 @dataclass(slots=True)
 class LivePartition:
-    """How far one partition was read."""
+    """One partition that is read: where it is, and the book of what was read since the last page."""
 
     topic: str
     partition: int
@@ -50,7 +50,7 @@ class LivePartition:
         self.reading = self._page()
 
     def begin_reading(self) -> SourceReading:
-        """Turn the page of the books; gives back the full one."""
+        """Begin a new page of the partition's book; returns the page that ends here."""
         page, self.reading, self.is_booked = self.reading, self._page(), True
         page.to_position = self.position
         return page
@@ -104,7 +104,7 @@ class BrokerReader:
         return list(self._live.values())
 
     def close_pages(self) -> list[SourceReading]:
-        """The books since the last call, of every partition in which something happened."""
+        """The pages since the last call, of every partition in which something happened."""
         pages, self._closed = self._closed, []
         for live in self._live.values():
             page = live.reading
@@ -114,17 +114,17 @@ class BrokerReader:
 
     @property
     def is_done(self) -> bool:
-        """Everything that was there when reading began is read."""
+        """Whether everything is read that was there when reading began."""
         return self.is_at_end and not self._waiting
 
     @property
     def is_at_end(self) -> bool:
-        """The same of those partitions whose leaders answered."""
+        """Like `is_done`, of those partitions alone whose leaders answered."""
         return all(live.is_at_end for live in self._live.values())
 
     @property
     def waiting(self) -> dict[tuple[str, int], str | None]:
-        """Partitions that are not read yet, by what their leaders answered; None: nobody asked."""
+        """(topic, partition) of those that are not read yet -> what their leaders answered; None: nobody asked them."""
         return {place: waiting.fault for place, waiting in self._waiting.items()}
 
     def poll(self, wait_s: float, *, at_once: bool = False) -> list[tuple[LivePartition, list[Message]]]:
@@ -157,12 +157,13 @@ class BrokerReader:
         return [message for message in messages if message.error() is None]
 
     def add(self, topic: str, partition: int, kind: str, position: int | None) -> None:
-        """Read this one, too, from one of the next polls on: from there, or from its beginning."""
+        """Read this partition, too, from one of the next polls on. `position`: the first offset; None: the partition's
+        beginning."""
         self._place_of = _place_of
         self._waiting[topic, partition] = _Waiting(kind, position)
 
     def drop(self, places: Iterable[tuple[str, int]]) -> None:
-        """Read these no further."""
+        """Stop reading these partitions; ones that are not read are ignored."""
         gone = []
         for place in places:
             self._waiting.pop(place, None)
@@ -245,7 +246,8 @@ def _place_of(message: Message) -> _Place:
 def start_position(
     topic: str, partition: int, remembered: int | None, low: int, high: int
 ) -> tuple[int, Problem | None]:
-    """Where to begin, and what cannot be had any more."""
+    """The first offset to read, and the problem if some that were remembered are gone. `low`, `high`: the partition's
+    first and next offset."""
     if remembered is None:
         return low, None
     if remembered < low:

@@ -70,7 +70,7 @@ class CollectSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landed:
-    """What one flush made durable."""
+    """The evidence that one flush made durable."""
 
     cluster_id: str
     runs: Sequence[LiveRun]
@@ -130,7 +130,7 @@ def nothing_to_collect() -> Misconfigured:
 
 
 def another_cluster(address: str, cluster_id: str, stated: str | None) -> Misconfigured:
-    """For brokers that are not those of the cluster that was stated."""
+    """The error for brokers of another cluster than the one that was stated."""
     return Misconfigured(
         f"{address} is cluster {cluster_id}, not {stated}; check -b, --cluster-id and what the settings say of both."
     )

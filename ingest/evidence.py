@@ -40,7 +40,7 @@ class Evidence:
 
     @property
     def sources(self) -> list[SourceReading]:
-        """The books; complete once `records` and `lines` have been iterated to their ends."""
+        """The readings of all sources; complete once `records` and `lines` have been iterated to their ends."""
         return list(self._readings.values())
 
     def records(self, wants: Callable[[str, bytes | None], bool] | None = None) -> Iterator[SourceRecord]:
@@ -57,14 +57,14 @@ class Evidence:
                         yield source_record(self.cluster_id, files.topic, files.partition, row)
 
     def metadata(self) -> Iterator[SourceMetadata]:
-        """In the order of the log, snapshots where they stand in it."""
+        """Records of the metadata log in its order, snapshots where they stand in it."""
         if self.folder.metadata:
             log = MetadataLog(self.cluster_id, self.folder.metadata)
             self._readings[log.reading.source] = log.reading
             yield from log.records()
 
     def lines(self) -> Iterator[SourceLine]:
-        """By node, file and byte."""
+        """Log events by node, file and byte."""
         for node, path in self.folder.log_files:
             log = LogFile(node, path)
             self._readings[log.reading.source] = log.reading

@@ -36,7 +36,8 @@ class Landing:
         self._files = files_at(os.fspath(warehouse))
 
     def write_records(self, landing_id: str, cluster_id: str, runs: Iterable[AnyRun]) -> int:
-        """One landing file of records, sorted by topic, partition and offset. How many; no file for none."""
+        """Land records as one file, sorted by topic, partition and offset. Returns how many; without records no file is
+        made."""
         parts = [_record_table(cluster_id, landing_id, run) for run in runs]
         if not parts:
             return 0
@@ -74,7 +75,7 @@ class Landing:
         kafka_version: str | None = None,
         log_time_zone: str | None = None,
     ) -> int:
-        """Lands readings of sources. A problem is a row of its own under `<read_id>#<n>`: the grain stays one fact."""
+        """Land readings of sources. A problem is a row of its own under `<read_id>#<n>`: one row, one fact."""
         rows: list[dict[str, Any]] = []
         for reading in readings:
             known = {
@@ -111,14 +112,14 @@ class Landing:
         return positions
 
     def write_positions(self, name: str, positions: Mapping[str, Any]) -> None:
-        """Call only after everything before these positions has been written."""
+        """Remember positions. Call only after everything before them has been written."""
         with retryable():
             self._files.write(f"positions/{name}.json", json.dumps(positions, indent=1, sort_keys=True).encode())
 
     def share(
         self, cluster_id: str, name: str, places: Iterable[str], first_positions: Mapping[str, int], dead_after_s: float
     ) -> Share:
-        """For one of several collectors of this cluster."""
+        """This collector's share of the cluster's partitions, for one of several collectors."""
         document = positions_name("shared", cluster_id)
         return Share(self._files, document, name, places, first_positions, dead_after_s=dead_after_s)
 

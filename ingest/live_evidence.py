@@ -69,5 +69,5 @@ class LiveEvidence:
 
 
 def live_evidence(settings: CollectSettings) -> LiveEvidence:
-    """Raises Retryable or Misconfigured if the cluster does not answer."""
+    """Open a running cluster's evidence. Raises Retryable or Misconfigured if the cluster does not answer."""
     return LiveEvidence(settings, LiveCluster(settings.client_config))

@@ -21,7 +21,8 @@ TOPICS_AT_ONCE = 200
 
 
 class LivePartitions:
-    """Raises Retryable or Misconfigured if the cluster does not answer."""
+    """Partitions, brokers and throttles as the brokers describe them. Raises Retryable or Misconfigured if the cluster
+    does not answer."""
 
     def __init__(self, client_config: Mapping[str, Any]) -> None:
         self._cluster = LiveCluster(client_config)
@@ -50,7 +51,7 @@ class LivePartitions:
         return found
 
     def brokers(self) -> set[int]:
-        """Those that are there."""
+        """Ids of the brokers that are registered now."""
         return {node.id for node in self._admin.describe_cluster(request_timeout=TIMEOUT_S).result().nodes}
 
     def throttles(self, topics: Iterable[str]) -> tuple[Throttle, ...]:

@@ -41,7 +41,7 @@ class Identity:
 
     @classmethod
     def of(cls, head: bytes, known: Iterable[Identity] = ()) -> Identity:
-        """The known identity these first bytes belong to, the longest match first, else a new one."""
+        """The known identity that these first bytes belong to, the longest match first, else a new one."""
         known = set(known)
         for head_bytes in sorted({identity.head_bytes for identity in known}, reverse=True):
             if 0 < head_bytes <= len(head) and (identity := cls(_hash(head[:head_bytes]), head_bytes)) in known:
@@ -54,7 +54,7 @@ def _hash(head: bytes) -> str:
 
 
 def read_head(file: io.BufferedReader) -> bytes:
-    """Its first ID_BYTES; fewer if it is shorter, or broken."""
+    """The first ID_BYTES of a log file's text; fewer if it is shorter, or broken."""
     try:
         return file.read(ID_BYTES)
     except BROKEN_GZIP:
@@ -114,7 +114,7 @@ class EventReader:
             yield self._give(at, parts, size)
 
     def peek(self, size: int) -> bytes:
-        """What comes next, without going on; less at the end."""
+        """So many bytes from here without moving on; fewer at the end."""
         self.return_to_position()
         try:
             return self._file.read(size)
@@ -128,7 +128,7 @@ class EventReader:
         self.return_to_position()
 
     def return_to_position(self) -> None:
-        """To the first event not given out yet, also if more was looked at."""
+        """Go back to the first event not given out yet, also if more was looked at."""
         if not self._is_broken:
             self._file.seek(self.position)
 

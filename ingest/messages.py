@@ -54,11 +54,11 @@ class LiveRun:
         return dict(zip(_GIVEN, table.columns, strict=True))
 
     def add_messages(self, messages: Sequence[Message]) -> int:
-        """Gives back how many bytes that takes."""
+        """Add the client's messages; returns how many bytes they take."""
         return self._add(_columns_of(messages))
 
     def add_rows(self, rows: Sequence[Row]) -> int:
-        """Gives back how many bytes that takes."""
+        """Add rows; returns how many bytes they take."""
         return self._add([[row[at] for row in rows] for at in range(len(_GIVEN))])
 
     def _add(self, columns: Sequence[Iterable[Any]]) -> int:

@@ -39,7 +39,7 @@ class MetadataLog:
     )
 
     def records(self) -> Iterator[SourceMetadata]:
-        """In the order of the log: each snapshot that is needed where it stands, then what follows it."""
+        """Records in the order of the log: each snapshot that is needed where it stands, then what follows it."""
         replicas = [Replica(node, segments_in(folder)) for node, folder in sorted(self.folders.items())]
         replicas = [replica for replica in replicas if replica.segments]
         starts = [replica.start_offset for replica in replicas]
@@ -59,7 +59,7 @@ class MetadataLog:
         self._close(replicas)
 
     def bridge(self, reached: int, wanted: int) -> Iterator[SourceMetadata]:
-        """The checkpoint that stands for what lies between two offsets; nothing if there is none."""
+        """The checkpoint that covers the records between two offsets; nothing if there is none."""
         yield from self._bridge(self._checkpoints(), reached, wanted)
 
     def _bridge(
@@ -135,12 +135,13 @@ def metadata_folders(data: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def metadata_files(folder: Path) -> list[Path]:
-    """Segments and checkpoints, by name."""
+    """Segments and checkpoints of a node's metadata folder, by name."""
     return sorted(path for path in folder.iterdir() if path.is_file() and _READ_NAME.fullmatch(path.name))
 
 
 def metadata_runs(sources: Iterable[SourceMetadata], *, size: int = 50_000) -> Iterator[RecordRun]:
-    """The same as rows for a landing: checkpoints under a topic name of their own, as their offsets are places."""
+    """The same records as rows for a landing. Checkpoints stand under a topic name of their own: their offsets are
+    places in a file."""
     for (topic, node), run in itertools.groupby(sources, lambda s: (bronze_topic(s.snapshot), s.node)):
         while rows := [
             _row(s.offset, s.timestamp_ms, s.key, s.value, s.epoch, s.is_control) for s in itertools.islice(run, size)

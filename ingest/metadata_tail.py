@@ -54,7 +54,7 @@ class MetadataTail:
         return {node: asdict(read) for node, read in sorted(self._read.items())}
 
     def poll(self) -> Iterator[tuple[SourceReading, list[RecordRun]]]:
-        """Reads what is new, in pieces of bounded size."""
+        """Read what is new, in pieces of bounded size."""
         for node, folder in sorted(self.folders.items()):
             try:
                 yield from self._poll(node, folder)

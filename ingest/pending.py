@@ -26,7 +26,7 @@ class PendingEvidence:
 
     @property
     def runs(self) -> list[LiveRun]:
-        """By topic and partition."""
+        """Records that wait, by topic and partition."""
         return [run for _, run in sorted(self._runs.items())]
 
     @property
@@ -52,7 +52,7 @@ class PendingEvidence:
         self._readings.append(reading)
 
     def readings(self) -> list[SourceReading]:
-        """One per source: several pieces of a log file in one flush follow each other."""
+        """One reading per source: several pieces of a log file in one flush follow each other."""
         joined: dict[str, SourceReading] = {}
         for reading in self._readings:
             page = joined.setdefault(reading.source, reading)

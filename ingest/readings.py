@@ -15,7 +15,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 class AnyRun(Protocol):
-    """Records of one topic-partition from one place, not none."""
+    """Consecutive records of one topic-partition, at least one."""
 
     @property
     def topic(self) -> str: ...
@@ -25,7 +25,7 @@ class AnyRun(Protocol):
 
     @property
     def source(self) -> str:
-        """`live` or `segment`."""
+        """How the records were read: `live` or `segment`."""
 
     @property
     def node(self) -> str | None: ...

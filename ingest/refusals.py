@@ -49,7 +49,8 @@ def refusal(config: Mapping[str, Any], reported: Sequence[str]) -> str | None:
 
 
 def guess(config: Mapping[str, Any]) -> str | None:
-    """What is likely where a broker takes the connection and hangs up without a word; None if nobody is there."""
+    """A likely reason where a broker accepts the connection and closes it without an answer; None if nobody is
+    there."""
     protocol = _protocol(config)
     for host, port in _addresses(config):
         try:
@@ -99,7 +100,7 @@ def settings_fault(config: Mapping[str, Any], said: str) -> str | None:
 
 
 def principal(config: Mapping[str, Any]) -> str:
-    """Who the broker takes us for, as kafka-acls.sh wants it; `User:…` where only the broker knows."""
+    """The user as the broker sees it, in the form kafka-acls.sh wants; `User:…` where only the broker knows."""
     for name in ("sasl.username", "sasl.oauthbearer.client.id"):
         if config.get(name):
             return f"User:{config[name]}"
@@ -141,7 +142,7 @@ def _no_token(config: Mapping[str, Any], reported: Sequence[str]) -> str:
 
 
 def tls_fault(config: Mapping[str, Any]) -> str | None:
-    """What is wrong between this client's certificates and the first brokers; None if nothing is."""
+    """The fault between this client's certificates and the first brokers, as a sentence; None if there is none."""
     if (own := own_certificate(config)) is not None:
         if own.not_valid_after_utc < datetime.now(UTC):
             return f"Our own certificate {_named(own)} expired on {_day(own.not_valid_after_utc)}; have it renewed."

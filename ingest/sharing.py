@@ -32,7 +32,7 @@ Place = str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareChange:
-    """What an exchange brought."""
+    """The result of an exchange between collectors: partitions that came and went."""
 
     taken: Mapping[Place, int | None]
     """To begin at this position; None: nobody read it yet."""

@@ -24,7 +24,7 @@ BLOCK_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interest:
-    """What may be evidence."""
+    """The log events that may be evidence, by the bytes they hold."""
 
     event: Callable[[SourceLine], bool]
     sign: str

@@ -62,7 +62,7 @@ class LogFile:
         self.last_event_at = 0
 
     def lines(self) -> Iterator[LogText]:
-        """Its events; if it was read before, from the last event then on, which may have grown."""
+        """The file's events; of a file that was read before, from its last event on, which may have grown."""
         try:
             with open_plain(self.path) as file:
                 head = read_head(file)

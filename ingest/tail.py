@@ -100,17 +100,17 @@ class LogTail:
         """Reported; once is enough while it lasts."""
 
     def positions(self) -> dict[str, Any]:
-        """Where to go on after everything given out so far; for the next process."""
+        """Where the next process goes on after everything given out so far."""
         return {"files": [file.to_json() for _, file in sorted(self._files.items())]}
 
     @property
     def is_behind(self) -> bool:
-        """Something that was seen is held back, so `poll` may give more although nothing changes. Not what cannot be
-        read: whoever asks at each moment would try it at each moment."""
+        """Whether something that was seen is held back, so that `poll` may give more although no file changes. A file
+        that cannot be read is no reason: it would be tried at each moment."""
         return any(look.is_behind and place not in self._unreadable for place, look in self._looks.items())
 
     def glance(self) -> Hashable:
-        """Differs when a file came, went, grew or shrank; far cheaper than `poll`."""
+        """A value that differs when a file came, went, grew or shrank; far cheaper than `poll`."""
         folders = {os.path.dirname(pattern) or "." for _, pattern in self._patterns}
         if any(glob.has_magic(folder) for folder in folders):
             folders = {os.path.dirname(path) or "." for _, pattern in self._patterns for path in glob.glob(pattern)}
@@ -126,7 +126,7 @@ class LogTail:
         return tuple(sorted(found))
 
     def poll(self, now_ms: int) -> Iterator[tuple[SourceReading, list[LogText]]]:
-        """Reads what is new, in pieces of bounded size."""
+        """Read what is new, in pieces of bounded size. Yields (reading, log events)."""
         there: set[tuple[str, str]] = set()
         yield from self._closed_folders()
         for node, path in self._candidates():

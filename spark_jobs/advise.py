@@ -39,7 +39,7 @@ _COLUMNS = [c.name for c in tables.SILVER_MEASURED.columns]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetWeighed:
-    """How much of the fleet's cost the answers cover; costs are estimates in resource-seconds."""
+    """The share of the fleet's cost that the answers cover; costs are estimates in resource-seconds."""
 
     groups: int
     groups_with_cost: int

@@ -30,8 +30,8 @@ _FOUND = pa.schema([("kinds", pa.binary()), ("is_repeated", pa.bool_())])
 
 
 def verdicts_in_tasks(engine: Engine, name: str, files: Sequence[str], batch_id: str) -> list[Verdict]:
-    """The verdicts that `compiled_checks.verdicts_of` reaches on the rows of these files, with little memory here. Each
-    row is looked at in this process only if something is broken: for counts and examples."""
+    """The verdicts that `compiled_checks.verdicts_of` reaches on the rows of these files, with little memory in this
+    process. It looks at each row only if something is broken: for counts and examples."""
     count = row_count(files)
     if not count:
         return []

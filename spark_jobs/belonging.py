@@ -31,7 +31,8 @@ NOTES = ("groups-of-partitions", "connect-names", "nameless-lines")
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """For each cluster: the groups of each route, and the groups of each log event that only its fields can place."""
+    """The groups that events without a group's name belong to: by cluster and route, and by cluster and ref where only
+    an event's fields decide."""
 
     routes: dict[str, dict[Route, set[str]]]
     lines: dict[str, dict[str, set[str]]]
@@ -51,7 +52,7 @@ def homes_of_nameless(warehouse: Warehouse, version: int | None) -> Belonging:
 
 
 def belonging(warehouse: Warehouse, version: int | None) -> Belonging:
-    """Where events that name no group belong, as far as all events up to this version show."""
+    """The groups that events without a name belong to, by all events up to this version."""
     kept = tuple(
         folded(warehouse, note, EVENTS, version, fold, form=1) or {}
         for note, fold in zip(NOTES, (_with_partitions, _with_names, _with_lines), strict=True)

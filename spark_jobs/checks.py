@@ -70,7 +70,7 @@ def example(key: Mapping[str, Any]) -> str:
 
 
 def refuse_broken(name: str, verdicts: Sequence[Verdict]) -> None:
-    """Raises QualityError if a fatal check of this table failed."""
+    """Raise QualityError if a fatal check of this table failed."""
     broken = [v for v in verdicts if v["is_fatal"] and not v["success"]]
     if broken:
         raise QualityError(
@@ -94,7 +94,7 @@ class Books:
         self._verdicts += verdicts
 
     def write(self) -> None:
-        """One commit for the whole run, since a commit of every second must not cost twenty."""
+        """Write all verdicts in one commit for the whole run, since a commit of every second must not cost twenty."""
         if self._verdicts:
             known = self._warehouse.read("gold.check").to_pylist()
             standing = last_verdicts([*known, *self._verdicts])

@@ -50,8 +50,8 @@ def verdicts_of(name: str, rows: Rows, batch_id: str) -> list[Verdict]:
 
 
 def projection(name: str, files: Sequence[str]) -> pa.Table:
-    """What the checks of this table look at: each checked column once, and one column of truth values per law. Text is
-    escaped for HTML, which changes no value of a closed set."""
+    """The columns that the checks of this table need: each checked column once, and one column of truth values per law.
+    Text is escaped for HTML, which changes no value of a closed set."""
     table = tables.BY_NAME[name]
     plain = {"string": "replace(replace(replace(\"{0}\", '&', '&amp;'), '<', '&lt;'), '>', '&gt;')"}
     types = {column.name: column.type for column in table.columns}

@@ -18,7 +18,8 @@ def recall(warehouse: Warehouse) -> None:
 
 
 def keep(warehouse: Warehouse) -> None:
-    """Of the files that the tables have now. Only for the one who writes: `erase` must not come between."""
+    """Note the footers of the files that the tables have now. Only for the one who writes: `erase` must not come
+    between."""
 
     def files() -> list[str]:
         return [file for table in tables.TABLES for file in warehouse.files(table.name)]

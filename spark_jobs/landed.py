@@ -36,7 +36,7 @@ class LandedFiles:
 
     @cached_property
     def new(self) -> list[str]:
-        """To be taken in, sorted by name."""
+        """Files to be taken in, sorted by name."""
         new = [file for file in self.files if not self.is_taken(file)]
         return [file for file in new if batch_of(file) not in self._waiting] if new else []
 
@@ -54,7 +54,8 @@ class LandedFiles:
         return self._version(self._alone(file)) is not None
 
     def transaction(self, files: Collection[str], later: Iterable[str] = ()) -> dict[str, int]:
-        """What a commit of these new files notes. `later`: new files of a commit that follows."""
+        """The application transactions of a commit that takes in these new files. `later`: new files of a commit that
+        follows."""
         last: dict[str, int] = {}
         for reader, number in _numbered(map(batch_of, self._listed_before)):
             last[reader] = max(number, last.get(reader, -1))
@@ -71,7 +72,7 @@ class LandedFiles:
         return noted
 
     def delete_old(self) -> None:
-        """Those that were taken in a while ago, once there are many."""
+        """Delete files that were taken in a while ago, once there are many."""
         if len(self.files) > MANY_FILES:
             self._warehouse.forget_landed(self._noun, self.taken, KEPT_HOURS)
 

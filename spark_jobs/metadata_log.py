@@ -87,23 +87,23 @@ ProducerIds), that no time without a record becomes longer than it was."""
 
 
 class BronzeOfClusters:
-    """What bronze has of some clusters' metadata and controllers. A question for each cluster takes longer than to read
-    the few rows that most of them have, so all are read at once when the first is asked for."""
+    """The metadata records and controllers' lines of some clusters in bronze. A question for each cluster takes longer
+    than to read the few rows that most of them have, so all are read at the first question."""
 
     def __init__(self, warehouse: Warehouse, clusters: Sequence[str], until: Mapping[str, int]) -> None:
         """`until`: the version of each table."""
         self._warehouse, self._clusters, self._until = warehouse, clusters, until
 
     def lines(self, cluster_id: str) -> pa.Table:
-        """Those that controllers and brokers logged about partitions, and those behind which a client's text may be."""
+        """Lines of controllers and brokers about partitions, and lines that may hide a client's text behind them."""
         return _of(self._lines, cluster_id)
 
     def records(self, cluster_id: str) -> pa.Table:
-        """Of topics that begin like the metadata log."""
+        """Records of topics whose names begin like the metadata log's."""
         return _of(self._records, cluster_id)
 
     def readings(self, cluster_id: str) -> pa.Table:
-        """How far the metadata log was read."""
+        """Readings of the metadata log: how far it was read."""
         return _of(self._readings, cluster_id)
 
     @cached_property
@@ -278,10 +278,8 @@ class ClusterLog:
 
 
 def doubtful_offset(of_cluster: pa.Table) -> int | None:
-    """From where on only a minority of the nodes' copies holds the log; None if no reading says so.
-
-    A reading without doubt that reaches further ends it: nothing was truncated.
-    """
+    """The offset from which on only a minority of the nodes' copies holds the log; None if no reading says so. A later
+    reading without doubt that reaches further ends it: nothing was truncated."""
     readings = of_cluster.to_pylist()
     doubts = {
         row["read_id"].partition("#")[0]: row["problem_position"]

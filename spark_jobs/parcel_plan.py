@@ -35,7 +35,7 @@ _DAY_MS = 86_400_000
 
 
 class Start(NamedTuple):
-    """What is read of a group: pieces from this instant on, and these records."""
+    """The evidence of a group that is read: pieces from this instant on, and these records."""
 
     from_ms: int
     refs: frozenset[str]
@@ -43,7 +43,7 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParcelPlan:
-    """Where each piece of evidence goes."""
+    """The bucket, and for a large group the slice of time, that each piece of evidence goes to."""
 
     buckets: Mapping[Place, int]
     """The bucket of each wanted group."""
@@ -95,7 +95,8 @@ def plan_of(
     tasks_at_once: int,
     starts: Mapping[Place, Start],
 ) -> ParcelPlan:
-    """`sizes`: of all wanted groups, as `evidence_sizes` gives them."""
+    """Plan the parcels of all wanted groups. `sizes`: bytes of each, as `evidence_sizes` gives them; `tasks_at_once`:
+    buckets are not filled further than it takes to give each task some."""
     buckets: dict[Place, int] = {}
     cuts: dict[int, list[int]] = {}
     bucket = filled = 0
@@ -172,7 +173,7 @@ def _pieces(
 
 
 def evidence_of(context: Run, batch: Batch, plan: ParcelPlan) -> pa.Table:
-    """The work of the tasks that read."""
+    """The row groups that may hold evidence of the planned groups: one row of work for the reading tasks each."""
     files = {table: context.warehouse.files(table, batch.until[table]) for table in (EVENTS, MARKS)}
     group_ids = {group_id for _, group_id in plan.buckets}
     work = row_groups(files, "group_id", group_ids, with_nameless=plan.has_nameless)

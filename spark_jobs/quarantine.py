@@ -49,7 +49,8 @@ def held(warehouse: Warehouse) -> list[dict[str, Any]]:
 
 
 def refusal_of(table: str, file: str) -> Refusal | None:
-    """What is wrong with this file by itself. A repeat inside it is no fault, since bronze removes repeats."""
+    """The fault of this landing file by itself, as a sentence; None if there is none. A repeat inside it is no fault,
+    since bronze removes repeats."""
     try:
         fs, path = located(file)
         footer = pq.read_metadata(path, filesystem=fs)  # afresh: somebody may have mended it

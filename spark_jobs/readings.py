@@ -115,5 +115,5 @@ def _newest(empty: Iterable[Reading]) -> Iterable[Reading]:
 
 
 def landing_order(reading: Mapping[str, Any]) -> str:
-    """In the order of time: `PROGRAM-TIME-…-NUMBER`."""
+    """Sorts landings by time: their names are `PROGRAM-TIME-…-NUMBER`."""
     return (reading.get("landing") or "").partition("-")[2]

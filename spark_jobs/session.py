@@ -144,7 +144,7 @@ def find_java() -> str:
 
 
 def class_archive(java: str) -> Path:
-    """Where the shared class archive of this Spark and this Java lies: it makes starting a third quicker."""
+    """The shared class archive of this Spark and this Java: it makes starting a third quicker."""
     base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rebalance-audit"
     stamp = int(Path(java).resolve().stat().st_mtime)
     return base / f"spark-{spark_version}-java-{stamp}.jsa"

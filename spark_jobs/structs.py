@@ -68,7 +68,7 @@ def things_of(kind: type[T], columns: Mapping[str, pa.Array | pa.ChunkedArray], 
 
 
 def things_in(kind: type[T], rows: pa.Table) -> list[T]:
-    """What the rows of a table are, in their order; as `things_of`."""
+    """The things that the rows of a table are, in the order of the rows; as `things_of`."""
     return things_of(kind, dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows)
 
 

@@ -42,7 +42,7 @@ class Protocol(StrEnum):
 
 
 class Going(StrEnum):
-    """How a member went."""
+    """The way in which a member went."""
 
     IN_ORDER = "in_order"
     """It sent a LeaveGroup, or an administrator did for it."""
@@ -53,7 +53,7 @@ class Going(StrEnum):
 
 
 class Rejoin(StrEnum):
-    """Who gave the reason why a member that is in the group joined again."""
+    """The side that gave the reason why a member of the group joined again."""
 
     COORDINATOR = "coordinator"
     """The client did not say why."""

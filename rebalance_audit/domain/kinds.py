@@ -101,7 +101,7 @@ class ResourceType(StrEnum):
 
 
 class Bound(StrEnum):
-    """What a mark says of an instant."""
+    """How a mark bounds an instant: from below, from above, or as an estimate."""
 
     LOWER = "lower"
     """It was not before."""

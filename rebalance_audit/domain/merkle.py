@@ -24,8 +24,8 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """All of a log that is needed to add leaves to it: one hash per bit that is set in its size, the largest subtree
-    first."""
+    """The part of a log's tree that is needed to add leaves to it: one hash per bit that is set in its size, the
+    largest subtree first."""
 
     size: int = 0
     hashes: tuple[bytes, ...] = ()
@@ -37,7 +37,7 @@ class Frontier:
             )
 
     def with_leaf(self, hashed: bytes) -> Frontier:
-        """`hashed`: the leaf's hash."""
+        """The frontier after one more leaf. `hashed`: the leaf's hash."""
         rest = list(self.hashes)
         size = self.size
         while size & 1:  # two subtrees of one height become one

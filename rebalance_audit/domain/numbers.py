@@ -69,7 +69,8 @@ def booked(of: str = "true", incidents: str = "gold.incident", also: str = "") -
 
 
 def unit_of(rebalances: Iterable[Rebalance]) -> str:
-    """What stood still in these: `task`, `partition`, or `resource` where some hand out the one and some the other."""
+    """The unit of these rebalances' cost: `task`, `partition`, or `resource` where some groups hand out the one and
+    some the other."""
     units = {
         "task" if r.protocol_type == "connect" or r.group_type == GroupType.STREAMS else "partition" for r in rebalances
     }

@@ -20,7 +20,7 @@ COMMON = 0.25
 
 class Reach(NamedTuple):
     """How far the likely ranges of one group's rebalances reach to both sides of their estimates: sums, and sums of
-    squares. Those of two parts of them are added."""
+    squares. The reaches of two parts of the rebalances are added."""
 
     early: float
     late: float
@@ -40,7 +40,7 @@ class Range(NamedTuple):
 
 
 def range_of(r: Rebalance) -> Range | None:
-    """What one rebalance cost; None where it is not known."""
+    """The range of one rebalance's cost, in resource-seconds; None where it is not known."""
     if r.resource_seconds_estimate is None:
         return None
     own = r.resource_seconds_estimate
@@ -64,7 +64,7 @@ def of_one_group(costs: Iterable[Range]) -> Range | None:
 
 
 def of_sums(estimate: float, lower: float | None, upper: float | None, reaches: Iterable[Reach]) -> Range:
-    """What one group's rebalances cost together, of which only these sums are known."""
+    """The range of what one group's rebalances cost together, of which only these sums are known."""
     early, late, early_squares, late_squares = (math.fsum(column) for column in zip(*reaches, strict=True))
     return around(estimate, _together(early, early_squares), _together(late, late_squares), lower, upper)
 

@@ -66,9 +66,10 @@ class Sight:
     teams: frozenset[str]
 
     def of(self, groups: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Those of (cluster id, group id) that are theirs. A group of no team is nobody's but an auditor's."""
+        """The groups, as (cluster id, group id), that the reader may see. A group of no team is nobody's but an
+        auditor's."""
         return [(cluster, group) for cluster, group in groups if self.team_of(cluster, group) in self.teams]
 
     def of_connectors(self, connectors: Iterable[Connector]) -> list[Connector]:
-        """The connectors that belong to these teams by name, whichever team the group belongs to."""
+        """The connectors that belong to the reader's teams by name, whichever team the group belongs to."""
         return [each for each in connectors if self.team_of.of_connector(*each) in self.teams]

@@ -94,7 +94,7 @@ _SAME = (
 
 
 def torn_in(marks: pa.Table) -> pa.Table:
-    """The groups whose marks are not one behind the other."""
+    """The groups whose marks overlap."""
     if marks.num_rows == 0:
         return GROUP_PLACE.empty_table()
     with cursor() as db:

@@ -62,7 +62,7 @@ class DecodedCommits:
     """The refused byte, of the key where the key was refused, else of the value; else -1."""
 
     def topic_ids(self) -> pa.FixedSizeBinaryArray:
-        """Null where there is none."""
+        """The topic id of each row as a column of 16 bytes; null where there is none."""
         ids = pa.FixedSizeBinaryArray.from_buffers(
             pa.binary(_UUID_BYTES), len(self.topic_id), [None, pa.py_buffer(np.ascontiguousarray(self.topic_id))]
         )
@@ -71,7 +71,8 @@ class DecodedCommits:
 
 
 def decode_commits(key: pa.Array, value: pa.Array) -> DecodedCommits:
-    """Every row of two binary columns of equal length."""
+    """Decode two binary columns of equal length, a record in each row. Raises nothing: a row that cannot be decoded has
+    the verdict REFUSED, its reason and the byte."""
     key_codes, distinct = _distinct(key)
     keys = decode_keys(distinct)
     rows = _Rows(key, plain_binary(value), keys, key_codes)
@@ -266,7 +267,7 @@ def _writable(column: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
 
 
 def uuid_bytes(text: str) -> bytes:
-    """From Kafka's 22 characters."""
+    """The 16 bytes of an id in Kafka's form of 22 characters (base64, URL-safe, no padding)."""
     return urlsafe_b64decode(text + "==")
 
 

@@ -22,7 +22,7 @@ _KEY_BYTES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitKeys:
-    """The distinct keys of a batch, in order of appearance; null where a key is no commit's."""
+    """The distinct keys of a batch, in order of appearance. Texts are null where a key is no commit's."""
 
     group: pa.StringArray
     topic: pa.StringArray
@@ -34,7 +34,7 @@ class CommitKeys:
 
 
 def groups_of(keys: pa.Array) -> pa.StringArray:
-    """The group of each key; null where a key is no commit's."""
+    """The group of each key of a binary column; null where a key is no commit's."""
     return decode_keys(plain_binary(keys)).group
 
 

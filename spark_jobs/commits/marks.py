@@ -61,7 +61,8 @@ def concerned_groups(files: Sequence[str], event_files: Sequence[str]) -> Concer
 
 
 def group_records_of(context: Run, concerned: Concerned) -> pa.Table:
-    """Where known group records stand. The events of this batch are committed already, so theirs are among them."""
+    """Places of the known group records, by group. The events of this batch are committed already, so theirs are among
+    them."""
     columns = [*_PLACE, "offset"]
     where, asked = "source_kind = 'record'", ["source_kind"]
     known = rows_of_groups(context.warehouse, "silver.group_event", columns, concerned, where, asked=asked)
@@ -69,7 +70,7 @@ def group_records_of(context: Run, concerned: Concerned) -> pa.Table:
 
 
 def boundaries_of_any(context: Run) -> Boundaries:
-    """The same of all groups: records of a first run are many, and their offsets are few bytes of them."""
+    """Places of group records of all groups: on a first run they are many, and their offsets are few bytes of them."""
     files = context.warehouse.files("silver.group_event")
     if not files:
         return {}

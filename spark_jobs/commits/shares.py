@@ -32,7 +32,7 @@ _RECORD = ("cluster_id", "topic", "partition", "group_id", "offset")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkFiles:
-    """Files, of any group."""
+    """Files of partial marks, of any group."""
 
     partial: Sequence[str]
     """Marks of the news."""
@@ -44,7 +44,7 @@ class MarkFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverTables:
-    """For the tasks that join: what the driver found out about all groups."""
+    """Tables that the driver made of all groups, for the tasks that join."""
 
     again: pa.Table
     rebuilt: pa.Table
@@ -73,7 +73,7 @@ def shares_of(sources: MarkFiles) -> pa.Table:
 
 
 def looking(folder: str, sources: MarkFiles, uncertain: Callable[[], pa.Table]) -> ArrowTask:
-    """Writes which groups' commits are folded again, as the table `again`."""
+    """The task that writes, as the table `again`, which groups' commits are folded again."""
 
     def look(shares: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = TaskWriter(folder, _OF_TASKS)
@@ -88,7 +88,7 @@ def looking(folder: str, sources: MarkFiles, uncertain: Callable[[], pa.Table]) 
 
 
 def joining_shares(folder: str, sources: MarkFiles, asked: Callable[[], DriverTables]) -> ArrowTask:
-    """Writes the marks, and as the table `replaced` the keys of the known ones that they stand for."""
+    """The task that writes the marks, and as the table `replaced` the keys of the known ones that they replace."""
 
     def join(shares: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = TaskWriter(folder, _OF_TASKS)
@@ -107,7 +107,7 @@ def joining_shares(folder: str, sources: MarkFiles, asked: Callable[[], DriverTa
 
 
 def rows_in(written: pa.Table, table: str) -> pa.Table:
-    """What the tasks wrote of one of their own tables."""
+    """The rows that the tasks wrote into one of their own tables."""
     parts = [
         pq.ParquetFile(path, filesystem=fs).read() for fs, path in map(located, files_by_table(written).get(table, []))
     ]

@@ -96,7 +96,7 @@ class _KnownBoundaries:
     """The group of each key; `groups` where it has none."""
 
     def before(self, key_code: Ints, place: Ints, offset: Ints) -> Ints:
-        """The last group record at or before each offset, as a position in here; -1 where there is none."""
+        """The last group record at or before each offset, as an index into these stretches; -1 where there is none."""
         if not len(self.offset):
             return np.full(len(offset), -1, np.int64)
         owner = place * (self.groups + 1) + self.group_code[key_code]

@@ -66,7 +66,7 @@ class WaitingCommits:
         return sum(len(some.rows) for some in self.kept)
 
     def add(self, until: int, batches: Iterable[pa.RecordBatch], named: Iterable[Place]) -> None:
-        """What came up to this version: commits, and evidence of these groups."""
+        """Add the commits and the evidence of these groups that came up to this version."""
         fresh = [ReadCommits(until, batch, groups_in(batch)) for batch in batches if len(batch)]
         times = [pc.max(some.rows["timestamp_ms"]).as_py() for some in fresh]
         now_ms = max([*times, *self.asked_at_ms.values()], default=0)
@@ -93,7 +93,7 @@ class WaitingCommits:
         return found
 
     def folded(self) -> None:
-        """What `of_due` gives is in marks now."""
+        """Forget the commits that `of_due` gave: they are in marks now."""
         self.done |= dict.fromkeys(self.due, self.until)
 
 
@@ -114,7 +114,7 @@ _WAITING: WeakKeyDictionary[Warehouse, WaitingCommits] = WeakKeyDictionary()
 
 
 def known_waiting(warehouse: Warehouse, since: int, until: int) -> WaitingCommits | None:
-    """What this process knows of the commits between these versions of bronze.record."""
+    """The commits between these versions of bronze.record that wait, as far as this process knows."""
     known = _WAITING.get(warehouse)
     return known if known is not None and (known.since, known.until) == (since, until) else None
 
@@ -128,7 +128,7 @@ def keep_waiting(warehouse: Warehouse, waiting: WaitingCommits | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Unfolded:
-    """Tells commits that are in marks already from those that are not, by the file that they came in."""
+    """Tells commits that are in no mark yet from those that are, by the file that they came in."""
 
     versions: Mapping[str, int]
     """The version of bronze.record that each file came with."""

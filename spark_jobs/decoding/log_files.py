@@ -44,7 +44,8 @@ _ENDS_AT_MOST = 10_000
 
 
 def ends_before(warehouse: Warehouse, version: int) -> Ends:
-    """How this process left the log files at this version of bronze.log_line; empty where it does not know."""
+    """The end of each log file as this process left it at this version of bronze.log_line; empty where it does not
+    know."""
     known_version, ends = _ENDS.get(warehouse, (None, {}))
     return ends if known_version == version and len(ends) < _ENDS_AT_MOST else {}
 

@@ -55,7 +55,7 @@ def news_since(
     changed: pa.Table,
     leader_moves: pa.Table,
 ) -> News:
-    """What readers do not see as it is in silver now."""
+    """The rows of silver that readers do not see yet as they are now."""
     news: News = {}
     found = _differing(warehouse, versions, REBALANCES, "gold.rebalance", _CONTENT, AT, changed)
     changed = _changed_keys(warehouse, FINDINGS, "finding_id", versions, before)

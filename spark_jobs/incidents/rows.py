@@ -32,7 +32,7 @@ FINDING = tuple(c.name for c in SILVER_FINDING.columns)
 
 
 def open_tasks(warehouse: Warehouse, versions: Mapping[str, int]) -> dict[str, list[ConnectTask]]:
-    """By cluster."""
+    """Intervals of tasks that still last, by cluster."""
     tasks: dict[str, list[ConnectTask]] = defaultdict(list)
     for row in warehouse.read(TASKS, None, "to_ms IS NULL", version=versions[TASKS]).to_pylist():
         tasks[row["cluster_id"]].append(from_row(ConnectTask, row))
@@ -42,7 +42,7 @@ def open_tasks(warehouse: Warehouse, versions: Mapping[str, int]) -> dict[str, l
 def reassignments_since(
     warehouse: Warehouse, versions: Mapping[str, int], since: Mapping[str, int]
 ) -> dict[str, list[Reassignment]]:
-    """By cluster, those that are open or ended since its moment."""
+    """Reassignments by cluster that are open, or ended since its moment."""
     found: dict[str, list[Reassignment]] = defaultdict(list)
     where = "coalesce(ended_at_ms, started_at_ms, ?) >= ? OR outcome = 'open'"
     asked = [min(since.values()), min(since.values())]
@@ -55,7 +55,7 @@ def reassignments_since(
 
 
 def moves_of(leader_moves: pa.Table) -> dict[str, list[LeaderMove]]:
-    """By cluster."""
+    """Changes of leaders beside groups, by cluster."""
     moves: dict[str, list[LeaderMove]] = defaultdict(list)
     for row in leader_moves.to_pylist():
         moves[row["cluster_id"]].append(from_row(LeaderMove, row))

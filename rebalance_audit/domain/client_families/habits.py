@@ -19,7 +19,7 @@ class Heartbeats(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """What one family does."""
+    """The habits of one client family: what it does on closing, polling, committing."""
 
     heartbeats: Heartbeats = Heartbeats.BACKGROUND
     has_poll_interval: bool
@@ -41,7 +41,7 @@ class Habits:
 
     @property
     def lives_while_silent(self) -> bool:
-        """It may go on working after its session has expired."""
+        """Whether a member may go on working after its session has expired."""
         return self.heartbeats is not Heartbeats.BACKGROUND
 
 

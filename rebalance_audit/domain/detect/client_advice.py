@@ -39,9 +39,8 @@ def families(members: Iterable[Member]) -> Families:
 
 
 def setting(name: str, of: Families, group_type: GroupType = GroupType.CLASSIC) -> str | None:
-    """What these libraries call the setting that has this name in Java. None if one of them lacks it, or if groups of
-    this type have no such setting. If the library is not known, it is Java's name, which people know best.
-    """
+    """The libraries' own name of the setting with this name in Java. None if one of them lacks it, or if groups of this
+    type have no such setting. If the library is not known, it is Java's name, which people know best."""
     if name == SESSION and group_type in _BROKERS_SESSION:
         return _BROKERS_SESSION[group_type]
     if name == INSTANCE and group_type in _WITHOUT_INSTANCES:
@@ -57,7 +56,7 @@ def setting(name: str, of: Families, group_type: GroupType = GroupType.CLASSIC) 
 
 
 def expiry(of: Families, group_type: GroupType = GroupType.CLASSIC, *, came_back: bool) -> str:
-    """For a member that vanished."""
+    """Advice for a member that vanished."""
     advice = []
     if of == {ClientFamily.KAFKAJS}:
         why = "its handler may have taken longer than the session"
@@ -87,7 +86,8 @@ def expiry(of: Families, group_type: GroupType = GroupType.CLASSIC, *, came_back
 
 
 def expired_alive(of: Families) -> str:
-    """For a member of a group that the brokers assign to, which came back under the member id that its process made."""
+    """Advice for a member of a group that the brokers assign to, which came back under the member id that its process
+    made."""
     reason = "It came back under its own member id, so its process lived on: it was frozen, or had lost its network"
     if ClientFamily.LIBRDKAFKA not in of:
         return f"{reason}."
@@ -98,7 +98,7 @@ def expired_alive(of: Families) -> str:
 
 
 def poll_timeout(of: Families) -> str:
-    """For a member whose application did not ask for messages in time."""
+    """Advice for a member whose application did not ask for messages in time."""
     records, interval = setting(RECORDS, of), setting(POLL_INTERVAL, of)
     fewer = (
         f"Process fewer records per poll ({records}), faster" if records else "Process fewer records at a time, faster"
@@ -111,7 +111,7 @@ def poll_interval(of: Families) -> str:
 
 
 def dropped(of: Families) -> str:
-    """For a member that was dropped, since the others waited for it in vain."""
+    """Advice for a member that was dropped because the others waited for it in vain."""
     wait = setting(REBALANCE, of) if of != ALL else POLL_INTERVAL
     lower = f" A lower {wait} shortens the wait of the others." if wait else ""
     if of == {ClientFamily.FRANZ_GO}:
@@ -136,7 +136,7 @@ def dropped(of: Families) -> str:
 
 
 def restarts(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str:
-    """For a member that leaves and returns again and again."""
+    """Advice for a member that leaves and returns again and again."""
     if of == {ClientFamily.KAFKAJS}:
         return (
             "Find out what restarts it. kafkajs itself leaves and starts again when a handler has failed for good "
@@ -153,7 +153,7 @@ def restarts(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str:
 
 
 def static_slot(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str:
-    """For a static member that did not come back."""
+    """Advice for a static member that did not come back."""
     session = setting(SESSION, of, group_type) or "the session timeout"
     return (
         f"Its slot holds its partitions until the session timeout: make that ({session}) a little longer than a "
@@ -162,7 +162,7 @@ def static_slot(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str:
 
 
 def restart_storm(of: Families, what: str, group_type: GroupType = GroupType.CLASSIC) -> str:
-    """For members that come and go again and again. `what`: restarts or stops."""
+    """Advice for members that come and go again and again. `what`: restarts or stops."""
     instance = setting(INSTANCE, of, group_type)
     found = f"Find out what {what} the named members"
     return f"{found}. A {instance} spares the others a restart's rebalances, {WEIGH}." if instance else f"{found}."
@@ -178,7 +178,7 @@ def sticky(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str | Non
 
 
 def deploy(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str:
-    """For members that were restarted on purpose."""
+    """Advice for members that were restarted on purpose."""
     instance = setting(INSTANCE, of, group_type)
     assignor = sticky(of) if group_type == GroupType.CLASSIC else None
     known = [f"a {instance} per member"] if instance else []

@@ -14,7 +14,7 @@ from rebalance_audit.domain.model import Finding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """From when to when something was found, and whether it still is."""
+    """The time for which something was found, and whether it lasts."""
 
     key: str
     """What it began with, mostly the first rebalance's id: with rule and subject it makes the finding's id."""

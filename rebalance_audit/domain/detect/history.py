@@ -285,7 +285,7 @@ def clusters(steps: Sequence[HistoryStep], quiet_ms: int) -> list[list[HistorySt
 
 
 def most_at_once(steps: Iterable[HistoryStep], window_ms: int) -> int:
-    """How many of the steps, in order, the fullest `window_ms` held."""
+    """The number of steps, given in order, that the fullest `window_ms` held."""
     window: deque[HistoryStep] = deque()
     most = 0
     for step in steps:

@@ -69,7 +69,7 @@ def storm(history: History) -> list[Finding]:
 
 
 def excuses(history: History) -> dict[int, str | None]:
-    """By step index: why a rebalance does not count, or None if it counts."""
+    """By step index the reason why a rebalance does not count as part of a storm; None if it counts."""
     limits = history.limits
     budget = _DeployBudget(history)
     reasons: dict[int, str | None] = {}

@@ -63,12 +63,9 @@ def explain(
     oldest_first: bool = False,
     incidents: Sequence[Incident] | None = None,
 ) -> Explanation:
-    """Everything there is to say about the group.
-
-    `rebalances`: measured, in order. `not_seen`: sentences about evidence that is missing, by coverage.
-    `seen_from_ms`, `seen_until_ms`: the time the evidence covers. `latest`: only so many of the newest rebalances are
-    shown one by one; the summary always covers all.
-    """
+    """The whole answer about a group, in lines. `rebalances`: measured, in order. `not_seen`: sentences about evidence
+    that is missing, by coverage. `seen_from_ms`, `seen_until_ms`: the time the evidence covers. `latest`: only so many
+    of the newest rebalances are shown one by one; the summary always covers all."""
     stories = _stories(rebalances)
     shown_stories = stories[-latest:] if latest is not None and latest > 0 else stories
     shown_ids = {story.rebalance_id for story in shown_stories}

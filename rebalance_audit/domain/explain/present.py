@@ -21,7 +21,7 @@ WORTH_SAYING_MS = 1_000
 
 
 class WaitsFor(StrEnum):
-    """What a group waits for."""
+    """The event that a group waits for."""
 
     JOIN = "join"
     """For members to join."""
@@ -34,7 +34,7 @@ class WaitsFor(StrEnum):
 
 
 class Whereabouts(StrEnum):
-    """What evidence shows of one member while its group waits."""
+    """The state of one member while its group waits, as evidence shows it."""
 
     GONE = "gone"
     """It left, or the coordinator put it out."""
@@ -85,10 +85,8 @@ class Running:
 
 
 def going_on(rebalances: Sequence[Rebalance], last_commits: Mapping[str, int], now_ms: int) -> Running | None:
-    """What one group waits for, from its rebalances in order; None if it waits for nothing.
-
-    `last_commits`: the last commit of each partition (`topic-partition`) of the group.
-    """
+    """The wait of one group that is not over, from its rebalances in order; None if it waits for nothing.
+    `last_commits`: the last commit of each partition (`topic-partition`) of the group."""
     if not rebalances:
         return None
     last = rebalances[-1]
@@ -201,7 +199,7 @@ def headline(running: Running) -> str:
 
 
 def details(running: Running) -> list[str]:
-    """Who is awaited, and what stands still, a sentence each."""
+    """Who the group waits for, and what stands still, a sentence each."""
     said = []
     if running.standing_count:
         long_ = f" for up to {duration(running.standing_ms)}" if running.standing_ms is not None else ""

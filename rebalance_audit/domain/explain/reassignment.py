@@ -129,7 +129,7 @@ def _line(verdict: PlanVerdict, history: ReassignmentHistory) -> list[str]:
 def plan_steps(
     plan: ReassignmentPlan, verdicts: Sequence[PlanVerdict], history: ReassignmentHistory, file: str
 ) -> Iterator[str]:
-    """For the plan as a whole: what to ask for once more, and its throttle."""
+    """Steps for the plan as a whole: what to ask for once more, and its throttle."""
     rest = remaining(verdicts)
     if again := len(rest["partitions"]):
         ask = f"Ask for {counted(again, 'partition')} again, if the plan still holds: "

@@ -23,7 +23,7 @@ class StandstillStory:
 
 
 def standstill_stories(rebalances: Iterable[Rebalance]) -> list[StandstillStory]:
-    """By begin."""
+    """A story for each standstill, by when it began."""
     found = [_story(r, s) for r in rebalances for s in r.standstills]
     return sorted(found, key=lambda story: story.from_ms)
 

@@ -155,7 +155,7 @@ class CommitFolder:
         return [*self._apart.get(stretch, ()), *(() if known is None else (known,))]
 
     def marks(self) -> dict[str, list[CommitMark]]:
-        """By group."""
+        """The marks of all commits, by group."""
         found: dict[str, list[CommitMark]] = defaultdict(list)
         for stretch in {**self._marks, **self._apart}:
             found[stretch[2]].append(_all_joined(self._parts(stretch)))

@@ -237,11 +237,9 @@ def gather(
     zones: Mapping[str, str] | None = None,
     group_id: str | None = None,
 ) -> Gathered:
-    """Everything in one process. One cluster; records of a partition in offset order, lines of a file in byte order.
-
-    `zones` are configured time zones by node. With `group_id` the result holds that group only; clocks and the
-    belonging of Connect topics are found from all groups.
-    """
+    """All groups of one cluster with their evidence, in one process. Records of a partition come in offset order, lines
+    of a file in byte order. `zones` are configured time zones by node. With `group_id` the result holds that group
+    only; clocks and the belonging of Connect topics are found from all groups."""
     facts = ClusterFacts()
     named: dict[str, list[Event]] = defaultdict(list)
     unnamed: list[Event] = []

@@ -40,7 +40,8 @@ Gather = Callable[[Sequence[Piece]], GroupEvidence]
 
 
 class Seam(NamedTuple):
-    """Where the next window takes over: a row that both windows know by its evidence, else an instant."""
+    """The place where the next window takes over: a row that both windows have, known by its evidence, else an
+    instant."""
 
     identity: Hashable
     at_ms: int

@@ -71,7 +71,7 @@ class WholeCluster(Protocol):
     findings about partitions, brokers and the evidence."""
 
     def rows(self, groups: Collection[str], from_ms: int, *, apart: bool) -> ClusterRows:
-        """What happened to these groups since this moment."""
+        """The rebalances, tasks and reassignments of these groups since this moment."""
 
     def of_groups(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[KnownIncident]:
         """Incidents of any of these groups that are open or end at this moment or later."""

@@ -101,7 +101,7 @@ def faults_in(history: History, step: HistoryStep) -> dict[Identity, str]:
 
 
 def episodes(history: History) -> list[Episode]:
-    """In the order in which they begin. Every rebalance is in exactly one."""
+    """Rebalances that belong together, in the order in which they begin. Every rebalance is in exactly one."""
     cutter = _Cutter(history)
     for step in history.steps:
         cutter.take(step)

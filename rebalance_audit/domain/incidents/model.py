@@ -15,7 +15,7 @@ from rebalance_audit.domain.reassign.model import Reassignment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRows:
-    """Everything incidents are made of, of one cluster and one range of time."""
+    """The rows that incidents are made of, of one cluster and one range of time."""
 
     cluster_id: str
     now_ms: int

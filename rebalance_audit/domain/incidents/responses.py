@@ -58,7 +58,7 @@ class Subject(Protocol):
 
 
 class Standing(NamedTuple):
-    """What was answered to one incident, as it stands at a moment."""
+    """The answers in force for one incident at a moment."""
 
     acknowledged: Response | None
     """The first one."""
@@ -115,7 +115,7 @@ def _text(what: str, text: str, most: int) -> str:
 
 
 def standing(incident: Subject, responses: Iterable[Response], now_ms: int) -> Standing:
-    """How the incident stands at `now_ms`. `responses` may be about others too, in any order."""
+    """The answers in force for the incident at `now_ms`. `responses` may be about others too, in any order."""
     ordered = in_order(responses)
     acknowledged = [r for r in ordered if (r.cluster_id, r.incident_id) == (incident.cluster_id, incident.incident_id)]
     last = {(r.cluster_id, r.pattern): r for r in ordered if r.kind == "silenced" and r.at_ms <= now_ms}
@@ -160,7 +160,7 @@ def silenced_words(stands: Standing) -> str | None:
 
 
 def standing_words(stands: Standing) -> Sequence[str]:
-    """What was answered, each in words; nothing where nobody answered."""
+    """Each answer in force, in words; nothing where nobody answered."""
     return [words for words in (acknowledged_words(stands), silenced_words(stands)) if words is not None]
 
 

@@ -50,7 +50,7 @@ class Trouble:
 
     @property
     def steps(self) -> list[tuple[Episode, HistoryStep]]:
-        """By time, then group."""
+        """The chain of what happened, by time, then group."""
         steps = [(e, s) for e in self.episodes for s in e.steps]
         return sorted(steps, key=lambda pair: (pair[1].at_ms, pair[0].group_id, pair[1].index))
 

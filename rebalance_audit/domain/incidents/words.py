@@ -157,7 +157,7 @@ def _how_it_stands(stands: str, last_ms: int, *, expected: bool) -> str:
 
 
 def fault_of(trouble: Trouble) -> str:
-    """How the first member failed."""
+    """The way in which the first member failed, in words."""
     for _, step in trouble.steps:
         for cause in step.rebalance.triggers:
             if cause.trigger in MEMBER_FAILED:

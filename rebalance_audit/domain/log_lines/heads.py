@@ -184,7 +184,7 @@ def _finish(rest: str, local_at_ms: int, at_ms: int | None, level: str, thread: 
 
 
 def inner_logger_starts(message: str) -> list[int]:
-    """Where a message holds what looks like the end of a line: the first few places."""
+    """The first few places in a message that look like the end of a line."""
     found: list[int] = []
     at = message.find("(", 1)
     while at >= 0 and len(found) < _MAX_INNER_LOGGERS:

@@ -16,7 +16,7 @@ def java_int(text: str) -> int | None:
 
 
 def int_of(text: str) -> int:
-    """Like `java_int`, where the text must be one. Raises ValueError."""
+    """The number in a text that must be one, read like `java_int`. Raises ValueError."""
     number = java_int(text)
     if number is None:
         raise ValueError(text[:20])

@@ -74,9 +74,9 @@ def parse_lines(lines: Iterable[SourceLine], torn: Torn | None = None) -> Iterat
 
 
 def outside_torn_lines(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
-    """Those of the events that no client's text can have made by tearing a line: see `parse_lines`. In the order of
-    their files and bytes; other lines may be missing, if those with a coordinator's prefix and without a logger are
-    there. For lines that name no group and that no record will confirm one by one."""
+    """The events that no client's text can have made by tearing a line (see `parse_lines`), in the order of their files
+    and bytes. Other lines may be missing, if those with a coordinator's prefix and without a logger are there. For
+    lines that name no group and that no record will confirm one by one."""
     return (source for source, event, is_within in _followed(lines, Torn()) if not (is_within or _is_doubtful(event)))
 
 

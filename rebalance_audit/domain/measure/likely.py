@@ -13,8 +13,8 @@ from .marks import inside
 def likely_instant(
     estimate: int, lower: int | None, upper: int | None, basis: Basis | None, window: tuple[int, int] | None
 ) -> tuple[int, int]:
-    """From when to when it likely was: around the estimate, inside the bounds. `window`: the time in which it must have
-    been by reasoning, if not the bounds'."""
+    """(from, to), epoch ms: where the instant likely was, around the estimate and inside the bounds. `window`: the time
+    in which it must have been by reasoning, if that is not the bounds'."""
     spread = NOTHING_BUT_BOUNDS if basis is None else ERRORS[basis]
     early, late = estimate - spread.early_ms, estimate + spread.late_ms
     if spread.window is not None:

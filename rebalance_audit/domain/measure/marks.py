@@ -33,8 +33,8 @@ AnyMark = TypeVar("AnyMark", bound=Weighed)
 
 
 def weigh(marks: Iterable[AnyMark]) -> tuple[int | None, int | None, AnyMark | None]:
-    """(lower, upper, best estimate), in one pass. Bounds that exclude each other come from clocks apart: neither is
-    trusted further."""
+    """(lower, upper, best estimate) of marks, in one pass. Bounds that exclude each other come from clocks that differ:
+    neither is trusted further."""
     lower: int | None = None
     upper: int | None = None
     best: AnyMark | None = None

@@ -41,7 +41,7 @@ class Instant(NamedTuple):
 
     @property
     def likely(self) -> tuple[int, int]:
-        """From when to when it likely was. Ask where there is an estimate."""
+        """(from, to), epoch ms: where it likely was. Ask only where there is an estimate."""
         assert self.estimate is not None
         return likely_instant(self.estimate, self.lower, self.upper, self.basis, self.window)
 
@@ -109,8 +109,8 @@ def rebalance_numbers(
     *,
     is_known: bool,
 ) -> RebalanceNumbers:
-    """For each movement of a rebalance: its kind, whether it was avoidable, and its numbers. `is_known`: whether what
-    was handed out is."""
+    """For each movement of a rebalance its kind, whether it was avoidable, and its numbers. `is_known`: whether the
+    assignment is known."""
     estimates = [n.pause_estimate_ms for n in numbers if n.pause_estimate_ms is not None]
     lowers = [n.pause_lower_ms for n in numbers if n.pause_lower_ms is not None]
     uppers = [n.pause_upper_ms for n in numbers if n.pause_upper_ms is not None]

@@ -57,7 +57,8 @@ class UnregisterBrokerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceBrokerRecord:
-    """To metadata.version 3.3-IV1 only; BrokerRegistrationChangeRecord later."""
+    """A broker was fenced. Up to metadata.version 3.3-IV1; BrokerRegistrationChangeRecord later. Source:
+    FenceBrokerRecord.json."""
 
     id: int
     epoch: int
@@ -73,7 +74,8 @@ class UnfenceBrokerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistrationChangeRecord:
-    """Source: BrokerRegistrationChangeRecord.json (KIP-841)."""
+    """A broker was fenced or unfenced, began its shutdown, or has other log directories. Source:
+    BrokerRegistrationChangeRecord.json (KIP-841)."""
 
     broker_id: int
     broker_epoch: int
@@ -90,7 +92,7 @@ class BrokerRegistrationChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterControllerRecord:
-    """Source: RegisterControllerRecord.json (KIP-919, Kafka 3.7)."""
+    """A controller came, with the features it supports. Source: RegisterControllerRecord.json (KIP-919, Kafka 3.7)."""
 
     controller_id: int
     incarnation_id: str
@@ -102,7 +104,7 @@ class RegisterControllerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterControllerRecord:
-    """Kafka 4.4."""
+    """A controller is gone. Source: UnregisterControllerRecord.json (Kafka 4.4)."""
 
     controller_id: int
     unknown_tags: UnknownTags = ()

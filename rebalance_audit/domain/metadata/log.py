@@ -68,11 +68,13 @@ class MetadataReader:
 
     @property
     def open_transaction_count(self) -> int:
-        """Records at the tail that are not effective, and may never be."""
+        """How many records at the tail belong to a transaction that has not ended: they are not effective, and may
+        never be."""
         return len(self._transaction or ())
 
     def read(self, sources: Iterable[SourceMetadata]) -> Iterator[MetadataChange]:
-        """May be called again with what follows: a log that is still growing."""
+        """Yield the changes of these records, in the order of the log. May be called again with what follows: a log
+        that is still growing."""
         for source in sources:
             if source.snapshot is None:
                 if self.next_offset is not None and source.offset < self.next_offset:

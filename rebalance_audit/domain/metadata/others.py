@@ -48,7 +48,8 @@ class FeatureLevelRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearElrRecord:
-    """Kafka 4.0."""
+    """The eligible leader replicas of one topic, or of all, were cleared. Source: ClearElrRecord.json (KIP-966, Kafka
+    4.0)."""
 
     topic_name: str
     """Empty: of all topics."""
@@ -62,7 +63,8 @@ class NoOpRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginTransactionRecord:
-    """The records behind it become effective at its end, or never (KIP-868, Kafka 3.6)."""
+    """A transaction of the controller begins: the records behind it become effective at its end, or never (KIP-868,
+    Kafka 3.6)."""
 
     name: str | None = None
     unknown_tags: UnknownTags = ()
@@ -99,7 +101,7 @@ def read_config(reader: Reader, version: int) -> ConfigRecord:
 
 
 def read_feature_level(reader: Reader, version: int) -> FeatureLevelRecord:
-    """Two layouts share version 0; the later one is taken if it uses up the bytes."""
+    """The feature's name and level. Two layouts share version 0; the later one is taken if it uses up the bytes."""
     start = reader.at
     name, level = reader.string("name"), reader.int16("featureLevel")
     try:
@@ -165,7 +167,7 @@ _CONTROL_NAMES = {2: "leader_change", 3: "snapshot_header", 4: "snapshot_footer"
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord:
-    """Raises DecodeError. Voters are not read."""
+    """A control record by its key and value, without the voters in it. Raises DecodeError."""
     reader = Reader(key or b"", part="key")
     reader.int16("version")
     number = reader.int16("type")

@@ -94,7 +94,7 @@ def decode_metadata(value: bytes | None) -> MetadataRecord:
 
 
 def read_frame(value: bytes | None) -> tuple[Reader, int, int]:
-    """(what is behind the frame, record type, record version). Raises DecodeError."""
+    """(where the record's own bytes begin, record type, record version). Raises DecodeError."""
     reader = Reader(value or b"", flexible=True)
     frame = _short(reader, "frameVersion")
     if frame != FRAME_VERSION:  # 0: the early access of Kafka 2.8, which nobody can upgrade from

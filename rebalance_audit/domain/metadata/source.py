@@ -45,7 +45,7 @@ _SNAPSHOT_TOPIC = re.compile(re.escape(METADATA_TOPIC) + r"@(\d{20})-(\d{10})")
 
 
 def bronze_topic(snapshot: tuple[int, int] | None) -> str:
-    """Under which topic a record stands in bronze.record: places in a checkpoint are no offsets of the log."""
+    """The topic of bronze.record that a record stands under: places in a checkpoint are no offsets of the log."""
     return METADATA_TOPIC if snapshot is None else f"{METADATA_TOPIC}@{checkpoint_name(snapshot)}"
 
 
@@ -66,7 +66,7 @@ def metadata_of_bronze(
     leader_epoch: int | None,
     is_control: bool | None,
 ) -> SourceMetadata:
-    """A row of bronze.record back as what was read."""
+    """A record of the metadata log from its row of bronze.record."""
     return SourceMetadata(
         cluster_id=cluster_id,
         topic=METADATA_TOPIC,

@@ -156,7 +156,7 @@ class CommitMark:
 
     @property
     def gap_ms(self) -> int | None:
-        """Not below 0: a clock that was set back makes no gap."""
+        """The longest time between two commits, ms; not below 0: a clock that was set back makes no gap."""
         if self.gap_from_at_ms is None or self.gap_to_at_ms is None:
             return None
         return max(self.gap_to_at_ms - self.gap_from_at_ms, 0)

@@ -80,7 +80,7 @@ def _row(thing: Any) -> dict[str, Any]:
 
 
 class StoredColumn(NamedTuple):
-    """How a field comes out of a table."""
+    """How one field of a dataclass is read back from a table's row."""
 
     name: str
     made: Callable[[Any], Any] | None
@@ -91,7 +91,7 @@ class StoredColumn(NamedTuple):
 
 @cache
 def stored_columns(kind: Any) -> tuple[StoredColumn, ...]:
-    """Each field of a dataclass of this module."""
+    """How each field of a dataclass of this module is read back."""
     nested, closed = _NESTED.get(kind.__name__, {}), _CLOSED.get(kind.__name__, {})
     return tuple(StoredColumn(f.name, closed.get(f.name), nested.get(f.name)) for f in fields(kind))
 

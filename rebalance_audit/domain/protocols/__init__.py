@@ -26,7 +26,7 @@ UserData = sticky_user_data.StickyUserData | streams_protocol.SubscriptionInfo
 
 
 def decode_member_subscription(protocol_type: str, data: bytes) -> Subscription | None:
-    """None for a protocol type that no module here reads. Raises DecodeError."""
+    """A member's subscription by its protocol type; None for a type that no module here reads. Raises DecodeError."""
     match protocol_type:
         case "consumer":
             return consumer_protocol.decode_subscription(data)
@@ -39,7 +39,8 @@ def decode_member_subscription(protocol_type: str, data: bytes) -> Subscription 
 
 
 def decode_member_assignment(protocol_type: str, data: bytes) -> Assignment | None:
-    """None for length 0 (the leader gave nothing at all) and for a protocol type that no module here reads."""
+    """A member's assignment by its protocol type; None for length 0 (the leader gave nothing at all), and for a type
+    that no module here reads. Raises DecodeError."""
     if not data:
         return None
     match protocol_type:

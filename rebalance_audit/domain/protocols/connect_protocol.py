@@ -91,7 +91,7 @@ def decode_worker_state(data: bytes) -> ConnectWorkerState:
 
 
 def decode_assignment(data: bytes) -> ConnectAssignment:
-    """An assignment of length 0 is not one: ask before calling."""
+    """A worker's assignment. Raises DecodeError. Bytes of length 0 are no assignment: ask before calling."""
     return _read_assignment(Reader(data, part="assignment"))
 
 

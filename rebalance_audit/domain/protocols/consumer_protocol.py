@@ -47,7 +47,7 @@ class ConsumerAssignment:
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionHead:
-    """What every version begins with."""
+    """The fields that every version of a subscription begins with."""
 
     version: int
     topics: tuple[str, ...]
@@ -56,7 +56,8 @@ class SubscriptionHead:
 
 
 def decode_subscription_head(data: bytes) -> SubscriptionHead:
-    """For a subscription that decode_subscription refuses: segmentio/kafka-go says version 1 and writes version 0."""
+    """The first fields of a subscription that decode_subscription refuses: segmentio/kafka-go says version 1 and writes
+    version 0. Raises DecodeError."""
     reader = Reader(data, part="subscription")
     version, topics = read_version(reader), reader.strings("topics")
     reader.nullable_bytes("userData")
@@ -78,7 +79,7 @@ def decode_subscription(data: bytes) -> ConsumerSubscription:
 
 
 def decode_assignment(data: bytes) -> ConsumerAssignment:
-    """An assignment of length 0 is not one: ask before calling."""
+    """A consumer's assignment. Raises DecodeError. Bytes of length 0 are no assignment: ask before calling."""
     reader = Reader(data, part="assignment")
     return ConsumerAssignment(
         version=read_version(reader),

@@ -41,7 +41,7 @@ def decode_identity(data: bytes) -> SchemaRegistryIdentity:
 
 
 def decode_assignment(data: bytes) -> SchemaRegistryAssignment:
-    """An assignment of length 0 is not one: ask before calling."""
+    """A registry node's assignment. Raises DecodeError. Bytes of length 0 are no assignment: ask before calling."""
     fields = parse_object(data, part="assignment")
     identity = fields.optional_object("leader_identity") or fields.optional_object("master_identity")
     return SchemaRegistryAssignment(

@@ -86,9 +86,8 @@ def leader_moves(
     offsets_partitions: int,
     reassigned: Mapping[tuple[str, int], Sequence[tuple[int, int | None, str]]] | None = None,
 ) -> list[LeaderMove]:
-    """By time, group and partition. `reassigned`: (topic, partition) -> (from, to, reassignment id) of its moves.
-
-    Of changes of leaders of partitions that groups only read, those that a rebalance with the partition followed.
+    """Changes of leader beside groups, by time, group and partition. `reassigned`: (topic, partition) -> (from, to,
+    reassignment id). Of partitions that a group only reads, only changes that a rebalance with the partition followed.
     """
     by_group: dict[str, list[Rebalanced]] = defaultdict(list)
     by_partition: dict[tuple[str, int], dict[str, list[Rebalanced]]] = defaultdict(lambda: defaultdict(list))
@@ -149,12 +148,12 @@ def _reassignment(moves: Sequence[tuple[int, int | None, str]], at_ms: int) -> s
 
 
 def leader_move_row(move: LeaderMove) -> dict[str, Any]:
-    """Columns of gold.leader_move."""
+    """The change as a row of gold.leader_move."""
     return asdict(move)
 
 
 def sentence(move: LeaderMove) -> str:
-    """One line for people."""
+    """The change in one line for people."""
     new = "nobody leads it now" if move.elected is None else f"broker {move.elected} leads it now"
     old = "" if move.previous_leader is None else f", broker {move.previous_leader} did"
     what = "the coordinator moved" if move.relation == COORDINATOR_MOVED else "another leader"

@@ -29,7 +29,7 @@ Verdict = dict[str, Any]
 
 
 def noted(past: Past, rows_written: Mapping[str, int], at_ms: int) -> dict[str, Any]:
-    """The past with one run more. A clock that goes back adds no wait."""
+    """The note of the past with one run more. A clock that goes back adds no wait."""
     known = {table: {**of_table, "days": dict(of_table["days"])} for table, of_table in past.items()}
     today = _day(at_ms)
     for table in sorted(FOLLOWED):
@@ -47,7 +47,8 @@ def noted(past: Past, rows_written: Mapping[str, int], at_ms: int) -> dict[str, 
 
 
 def verdicts(past: Past, now_ms: int) -> list[Verdict]:
-    """Two per table of which enough is known; none of them is fatal. Yesterday is judged, since today is not over."""
+    """Two verdicts for each table of which enough is known; none of them is fatal. Yesterday is judged, since today is
+    not over."""
     found = []
     for table, of_table in sorted(past.items()):
         days: Mapping[str, tuple[int, int]] = of_table["days"]

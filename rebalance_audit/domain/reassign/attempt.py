@@ -174,7 +174,8 @@ class ReassignmentAttempt:
 
     @contextmanager
     def counted_until(self, now_ms: int) -> Iterator[None]:
-        """While it runs: as if its last state had ended now. What is counted is forgotten again."""
+        """Inside the block the counts are as if the last state had ended at `now_ms`; afterwards that is forgotten
+        again."""
         counted = ("under_min_isr_ms", "under_replicated_ms", "without_leader_ms", "standstill_ms",
                    "standstill_from_ms", "last_progress_ms")  # fmt: skip
         before = [getattr(self, name) for name in counted]

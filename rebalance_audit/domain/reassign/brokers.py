@@ -42,8 +42,8 @@ class Brokers:
         self.disks[broker] = now
 
     def lost_by(self, partition: str, broker: int, directory: str | None, since_ms: int, until_ms: int) -> str | None:
-        """The evidence that its copy went with a disk: a line; or that the broker has not got the copy's directory any
-        more, or lost one before it could say where the copy lies."""
+        """The evidence that a broker's copy went with a disk: a line; or that the broker has no longer the copy's
+        directory, or lost one before it could say where the copy lies."""
         by_line, by_record = self.lost_replicas.get((partition, broker)), self.disks_lost.get(broker)
         if by_line is not None and by_line[0] <= until_ms:
             return by_line[1]
@@ -131,7 +131,7 @@ class Throttles:
         )
 
     def at(self, at_ms: int) -> list[Throttle]:
-        """Those in force then."""
+        """The throttles in force at an instant."""
         return [
             t
             for t in (*self.set_now.values(), *self.past)

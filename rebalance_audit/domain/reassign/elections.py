@@ -19,7 +19,8 @@ def kraft_election(
     is_assignment: bool,
     is_unclean: bool = False,
 ) -> LeaderElection:
-    """`is_assignment`: the same change touched the assignment."""
+    """The election that made `after` of `before`, with its cause. `is_assignment`: the same change touched the
+    assignment."""
     preferred = after.replicas[0] if after.replicas else None
     cause = "unknown"
     if is_assignment:

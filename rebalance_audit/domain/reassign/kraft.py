@@ -50,7 +50,7 @@ _SILENCE_MS = 10_000
 
 
 class KRaftFold:
-    """Feed it changes in the order of the log."""
+    """Folds the changes of a metadata log, in its order, into states, reassignments and elections."""
 
     def __init__(self, cluster_id: str, around: Surroundings | None = None) -> None:
         self.cluster_id = cluster_id
@@ -302,7 +302,7 @@ class KRaftFold:
     # What is known
 
     def ended(self) -> Iterator[Reassignment]:
-        """Those that ended since the last call."""
+        """Reassignments that ended since the last call."""
         self._build_ended()
         ended, self._ended = self._ended, []
         yield from ended
@@ -314,7 +314,7 @@ class KRaftFold:
         )
 
     def running(self, now_ms: int | None = None) -> list[Reassignment]:
-        """Those that run at the end of evidence, and whether they are stalled."""
+        """Reassignments that run at the end of evidence, and whether they are stalled."""
         now_ms = now_ms if now_ms is not None else self.now_ms or 0
         return [
             self.around.running(attempt, controller_changes=self._changes_during(attempt), now_ms=now_ms)

@@ -47,8 +47,8 @@ def kraft_history(
     around: Surroundings | None = None,
     reader: MetadataReader | None = None,
 ) -> ReassignmentHistory:
-    """The whole history that a metadata log shows; `around` is what logs add. `reader` afterwards holds what was
-    refused."""
+    """The whole history that a metadata log shows. `around`: what logs add. `reader` holds afterwards the records that
+    were refused."""
     reader = reader or MetadataReader()
     around = around or Surroundings(cluster_id)
     fold = KRaftFold(cluster_id, around)

@@ -23,7 +23,7 @@ _SEEN_LATE = "Times are of a replay: no line of the active controller shows it."
 
 
 def kraft_logs_history(lines: Sequence[PartitionLine], *, cluster_id: str, stall_limit_ms: int) -> ReassignmentHistory:
-    """`lines` in order of time."""
+    """The history of a KRaft cluster by its logs alone. `lines` in order of time, of all nodes."""
     fold = _LogFold(surroundings_in(lines, cluster_id, stall_limit_ms), lines)
     for line in lines:
         fold.read(line)
@@ -31,7 +31,7 @@ def kraft_logs_history(lines: Sequence[PartitionLine], *, cluster_id: str, stall
 
 
 def refused_requests(lines: Sequence[PartitionLine], cluster_id: str) -> tuple[Reassignment, ...]:
-    """Reads from lines what a metadata log does not hold. `lines` in order of time."""
+    """Requests that the controller refused: a metadata log does not hold them. `lines` in order of time."""
     fold = _LogFold(Surroundings(cluster_id), lines)
     for line in lines:
         if line.kind == K.REASSIGNMENT_REFUSED:

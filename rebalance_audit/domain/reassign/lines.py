@@ -133,12 +133,12 @@ class LogLines:
         return self
 
     def take(self, events: Iterable[ControllerEvent]) -> LogLines:
-        """Events that were parsed elsewhere."""
+        """Add events that were parsed elsewhere."""
         self.lines.extend(self._line(event, event.kind.value) for event in events)
         return self
 
     def in_order(self) -> list[PartitionLine]:
-        """By time; lines of one file keep their order."""
+        """All lines by time; lines of one file keep their order."""
         return sorted(self.lines, key=lambda line: line.at_ms)
 
     def _parsed(self, source: SourceLine) -> Iterator[PartitionLine]:
@@ -246,7 +246,7 @@ def _could_be_printed(event: ControllerEvent) -> bool:
 
 
 def registration(text: str) -> dict[str, Any]:
-    """The fields in `replicas=[1, 2], …, isr=[1, 2], …, leader=1, …, partitionEpoch=0`, named as in a Sighting."""
+    """The fields of `replicas=[1, 2], …, isr=[1, 2], …, leader=1, …, partitionEpoch=0`, named as in a Sighting."""
     stated = _REGISTERED.findall(text[:65_536])
     lists = {name: ids for name, ids, number in stated if not number}
     numbers = {name: number for name, _, number in stated if number}
@@ -311,7 +311,8 @@ def _outages_in(lines: Sequence[PartitionLine]) -> list[tuple[int, int, str]]:
 
 
 def throttles_in(text: str) -> dict[str, str]:
-    """Names and values in `HashMap(leader.replication.throttled.rate -> 700000, …)`; lists hold commas too."""
+    """(name, value) of each throttle in `HashMap(leader.replication.throttled.rate -> 700000, …)`; lists hold commas,
+    too."""
     found = list(_ENTRY.finditer(text))
     ends = [*(entry.start() for entry in found[1:]), len(text)][: len(found)]
     return {

@@ -36,7 +36,7 @@ class PartitionState:
 
     @property
     def target(self) -> tuple[int, ...]:
-        """In the asked order; only while it is moving."""
+        """The replicas the partition moves to, in the order of the request. Ask only while it is moving."""
         return tuple(r for r in self.replicas if r not in self.removing)
 
 
@@ -60,7 +60,7 @@ class ReassignmentStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaProgress:
-    """How far one new replica came."""
+    """How far one new replica came: when it fetched, and when it was in sync."""
 
     broker_id: int
     started_at_ms: int | None = None
@@ -191,7 +191,8 @@ class ReassignmentHistory:
     """Nodes whose logs it was made from although their zone is not known."""
 
     def spans(self) -> dict[tuple[str, int], list[tuple[int, int | None, str]]]:
-        """(topic, partition) -> (from, to or None while it runs, reassignment id), of those whose times are known."""
+        """(topic, partition) -> (from, to or None while it runs, reassignment id), of reassignments whose times are
+        known."""
         found: dict[tuple[str, int], list[tuple[int, int | None, str]]] = {}
         for r in self.reassignments:
             if r.started_at_ms is not None and (r.ended_at_ms is not None or r.outcome == "open"):
@@ -201,7 +202,7 @@ class ReassignmentHistory:
 
 
 def reassignment_row(reassignment: Reassignment) -> dict[str, Any]:
-    """Columns of gold.reassignment."""
+    """The reassignment as a row of gold.reassignment."""
     row = {name: getattr(reassignment, name) for name in _OF_REASSIGNMENT}
     row["progress"] = [{name: getattr(each, name) for name in _OF_PROGRESS} for each in reassignment.progress]
     return row
@@ -218,7 +219,7 @@ def reassignment_of(row: Mapping[str, Any]) -> Reassignment:
 
 
 def step_rows(reassignment: Reassignment) -> list[dict[str, Any]]:
-    """Rows of gold.reassignment_step."""
+    """The reassignment's steps as rows of gold.reassignment_step."""
     known = {
         "cluster_id": reassignment.cluster_id,
         "reassignment_id": reassignment.reassignment_id,
@@ -229,7 +230,7 @@ def step_rows(reassignment: Reassignment) -> list[dict[str, Any]]:
 
 
 def election_row(election: LeaderElection) -> dict[str, Any]:
-    """Columns of gold.leader_election."""
+    """The election as a row of gold.leader_election."""
     return {name: getattr(election, name) for name in _OF_ELECTION}
 
 

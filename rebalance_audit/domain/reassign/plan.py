@@ -41,7 +41,7 @@ class ReassignmentPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanVerdict:
-    """One line of a plan, and what became of it."""
+    """One line of a plan, and its outcome."""
 
     topic: str
     partition: int
@@ -119,8 +119,8 @@ def compare(plan: Sequence[PlannedMove], history: ReassignmentHistory) -> list[P
 
 
 def throttle_removable_since_ms(verdicts: Sequence[PlanVerdict]) -> int | None:
-    """Since when a throttle set for this plan serves nothing; None while any of it, or what replaced it, moves, or
-    nothing of it ended."""
+    """The instant since which a throttle set for this plan serves nothing, epoch ms; None while any line of it, or what
+    replaced it, moves, or nothing of it ended."""
     linked = [verdict.reassignment for verdict in verdicts if verdict.reassignment is not None]
     if any(r.outcome == "open" for r in linked):
         return None

@@ -26,7 +26,7 @@ _DELETED_MS = 30_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """The state of a partition by one line; None: the line does not say."""
+    """The state of a partition as one line shows it; None: the line does not show the field."""
 
     at_ms: int
     ref: str
@@ -111,7 +111,8 @@ class Story:
         return any(s.epoch for s in self.sightings)
 
     def states(self) -> Iterator[tuple[PartitionState, bool]]:
-        """In the order of epochs; with whether its time may be that of a replay. The first may have no time."""
+        """The partition's states in the order of epochs, each with whether its time may be that of a replay. The first
+        may have no time."""
         before: PartitionState | None = None
         for seen in self._changes():
             earliest = min(seen, key=lambda s: (s.is_replay, s.at_ms))

@@ -40,7 +40,7 @@ class CompletionRule:
         return not self.is_zookeeper and (self.level is None or self.level >= LEVEL_4_3)
 
     def awaited(self, state: PartitionState) -> tuple[int, ...]:
-        """Those that must be in sync for it to end."""
+        """The replicas that must be in sync for the reassignment to end."""
         if self.is_zookeeper or self.level is None or LEVEL_3_8 <= self.level < LEVEL_4_3:
             return state.target
         if self.level < LEVEL_3_8 or len(state.adding) >= len(state.removing):
@@ -77,7 +77,7 @@ class Surroundings:
     # What happens
 
     def note(self, attempt: ReassignmentAttempt, at_ms: int) -> None:
-        """Notes, before the partition may go on, why it stood still until now: this is known only until then."""
+        """Note why the partition stood still until now. Call before it goes on: the reason is known only until then."""
         self._follow(attempt, at_ms)
         self._note_stretch(attempt, at_ms)
 
@@ -120,7 +120,8 @@ class Surroundings:
     def all_of(
         self, attempts: Attempts, changes: Callable[[int | None, int | None], int], now_ms: int
     ) -> list[Reassignment]:
-        """Those that ended since the last call, then those that run. `changes`: of controllers between two instants."""
+        """Reassignments that ended since the last call, then those that run. `changes`: how many changes of controllers
+        between two instants."""
         ended = [
             self.ended(a, controller_changes=changes(a.started_at_ms, a.ended_at_ms)) for a in attempts.take_ended()
         ]
@@ -140,7 +141,7 @@ class Surroundings:
         return built
 
     def running(self, attempt: ReassignmentAttempt, *, controller_changes: int, now_ms: int) -> Reassignment:
-        """It goes on after `now_ms`, and is left as it is."""
+        """A reassignment that still runs at `now_ms`; the attempt is left as it is."""
         self._follow(attempt, now_ms)
         since_ms = attempt.last_progress_ms
         with attempt.counted_until(now_ms):
@@ -160,7 +161,7 @@ class Surroundings:
         )
 
     def blocker(self, attempt: ReassignmentAttempt, from_ms: int, to_ms: int) -> Blocker:
-        """The reasons it did not go on between the two instants, the surest first."""
+        """The reasons why it did not go on between the two instants, the surest first."""
         state = attempt.state
         if state is None:
             return Blocker("unknown")

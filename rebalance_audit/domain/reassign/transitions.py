@@ -25,7 +25,7 @@ class Attempts:
     def change(
         self, key: Key, topic: str, before: PartitionState, after: PartitionState, at_ms: int, ref: str, attempt_id: str
     ) -> None:
-        """A state followed another. Reassignments show only where the assignment changed."""
+        """Note that a state followed another. A reassignment shows only where the assignment changed."""
         running = self.open.get(key)
         has_new_assignment = (before.replicas, before.adding, before.removing) != (
             after.replicas, after.adding, after.removing
@@ -50,7 +50,7 @@ class Attempts:
             self._end(key, topic, running, before, after, at_ms, ref, attempt_id)
 
     def found_running(self, key: Key, topic: str, state: PartitionState, attempt_id: str) -> ReassignmentAttempt:
-        """A reassignment whose request is not in evidence."""
+        """Open an attempt whose request is not in evidence."""
         # Brokers in both lists come from a replacement: whether they were there at first is not known.
         overlaps = set(state.adding) & set(state.removing)
         original = None if overlaps else tuple(r for r in state.replicas if r not in state.adding)
@@ -65,7 +65,7 @@ class Attempts:
         return attempt
 
     def remove(self, key: Key, at_ms: int, ref: str) -> None:
-        """The topic was deleted."""
+        """End the partition's attempt: its topic was deleted."""
         running = self.open.pop(key, None)
         if running is not None:
             running.evidence.append(ref)
@@ -73,7 +73,7 @@ class Attempts:
             self.ended.append(running)
 
     def lose(self, key: Key, after: PartitionState | None, ref: str) -> None:
-        """It ended unseen, where evidence has a gap. `after` is what came out."""
+        """End an attempt whose end lies in a gap of the evidence. `after`: the first state behind the gap."""
         running = self.open.pop(key, None)
         if running is None:
             return
@@ -89,7 +89,7 @@ class Attempts:
         self.ended.append(running)
 
     def finish(self, key: Key, state: PartitionState, at_ms: int, ref: str) -> None:
-        """The running one completed with what it has."""
+        """End the running attempt as completed, with the state it has."""
         running = self.open.pop(key)
         running.take(state, at_ms, ref, "completed")
         running.evidence.append(ref)

@@ -34,7 +34,7 @@ time it is the same one."""
 
 
 def zookeeper_history(lines: Sequence[PartitionLine], *, cluster_id: str, stall_limit_ms: int) -> ReassignmentHistory:
-    """`lines` in order of time."""
+    """The history of a cluster in ZooKeeper mode by its logs. `lines` in order of time, of all nodes."""
     fold = _ZooKeeperFold(surroundings_in(lines, cluster_id, stall_limit_ms))
     fold.read(lines)
     return fold.history(lines[-1].at_ms if lines else 0)

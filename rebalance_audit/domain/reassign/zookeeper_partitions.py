@@ -59,7 +59,7 @@ class Partition:
 
 @dataclass(slots=True)
 class Elections:
-    """Those that were asked for, and what came of them."""
+    """Elections that were asked for, and their results."""
 
     cluster_id: str
     brokers: Brokers
@@ -71,7 +71,8 @@ class Elections:
     """Who led before an election that is under way and has changed it."""
 
     def is_under_way(self, key: Key, at_ms: int, led_before: int | None) -> bool:
-        """Whether a change of leader belongs to one: its own line, or its result, will show it."""
+        """Whether a change of leader belongs to a requested election: the election's own line, or its result, will show
+        the change."""
         asked = self._asked.get(key)
         if asked is None or at_ms - asked[0] > _ELECTION_MS:
             return False

@@ -23,7 +23,8 @@ EPOCH_RECORDS = frozenset(f"{prefix}Metadata" for prefix in GROUP_TYPES)
 
 
 def reconstruct(evidence: GroupEvidence) -> Reconstruction:
-    """Each event of the evidence belongs to one rebalance or to none; commits alone make no rebalance."""
+    """All rebalances of one group, from everything known about it. Each event of the evidence belongs to one rebalance
+    or to none; commits alone make no rebalance."""
     evidence = in_order(evidence)
     if is_connect_group(evidence):
         return reconstruct_connect(evidence)

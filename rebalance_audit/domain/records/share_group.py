@@ -156,7 +156,7 @@ def read_state_partition_metadata_4_1(reader: Reader) -> ShareGroupStatePartitio
 
 
 def read_state_partition_metadata_3_9(reader: Reader) -> ShareGroupStatePartitionMetadataValue:
-    """Type 9 in Kafka 3.9, type 15 in 4.0."""
+    """Partitions with a delivery state: type 9 in Kafka 3.9, type 15 in 4.0."""
     return ShareGroupStatePartitionMetadataValue(
         initialized_topics=reader.array("initializedTopics", _read_topic_partitions_info),
         deleting_topics=reader.array("deletingTopics", _read_topic_info),

@@ -11,7 +11,7 @@ from rebalance_audit.domain.wire import Reader, UnknownTags, none_if_minus_one
 
 
 class StreamsMemberState(IntEnum):
-    """Other numbers than those of consumer group members."""
+    """The state of a member of a streams group (type 22). The numbers are not those of consumer groups."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2

@@ -19,7 +19,7 @@ class MemberState(IntEnum):
 
 
 def member_state_name(state: int) -> str:
-    """A number of a later release is UNKNOWN, as Kafka itself reads it."""
+    """The state by its number; a number of a later release is UNKNOWN, as Kafka itself reads it."""
     return MemberState(state).name if state in MemberState._value2member_map_ else MemberState.UNKNOWN.name
 
 
@@ -69,7 +69,7 @@ def read_topic_partitions(reader: Reader) -> TopicPartitions:
 
 
 def read_topic_partitions_with_epochs(reader: Reader) -> TopicPartitions:
-    """As in current assignments, where tag 0 is known."""
+    """Topics, partitions and their assignment epochs, as in current assignments, where tag 0 is known."""
     topic_id = reader.uuid("topicId")
     partitions = reader.int32s("partitions")
     epochs, unknown_tags = read_epochs_and_tags(reader)

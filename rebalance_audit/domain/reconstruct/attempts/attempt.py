@@ -45,7 +45,7 @@ class Attempt:
 
     @property
     def member_ids(self) -> frozenset[str] | None:
-        """The members in its record; None without a record of a classic group. Ask when it has got its record."""
+        """The members in its record; None without a record of a classic group. Ask only once it has its record."""
         if self._member_ids is None and isinstance(self.value, GroupMetadataValue):
             self._member_ids = frozenset(m.member_id for m in self.value.members)
         return self._member_ids
@@ -66,7 +66,7 @@ class Attempt:
 
     @property
     def known_at_ms(self) -> int | None:
-        """The end of this attempt as far as evidence shows it, for ordering."""
+        """The end of this attempt as far as evidence shows it, epoch ms; for ordering alone."""
         if self.record is not None:
             return self.record.at_ms
         times = [line.at_ms for line in self.lines if line.at_ms is not None]
@@ -74,7 +74,8 @@ class Attempt:
 
     @property
     def outcome(self) -> Outcome:
-        """Without the two that need to know what follows: `open` stands for superseded and failed, too."""
+        """The outcome as far as this attempt alone shows it: `open` stands for superseded and failed, too, which what
+        follows decides."""
         if self.missing_to is not None:
             return Outcome.MISSING
         if self.value is not None:

@@ -26,7 +26,8 @@ MISSING_ROWS_PER_GAP = 100
 def classic_attempts(
     records: Iterable[GroupRecord], lines: Iterable[LogEvent]
 ) -> tuple[list[Attempt], list[Contradiction]]:
-    """All attempts in order, and what contradicts the rest and was not believed. Records and lines come in order."""
+    """All attempts in order, and the evidence that contradicts the rest and was not believed. Records and lines come in
+    order."""
     spine, contradicting = attempts_by_records(records)
     logged = attempts_by_lines(lines)
     contradicting += _join(spine, logged)

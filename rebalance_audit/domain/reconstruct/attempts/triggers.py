@@ -79,10 +79,8 @@ def logged_triggers(
 
 
 def taken_over(attempt: Attempt, before: Attempt) -> list[Trigger]:
-    """The coordinator moved while it prepared this very generation: the next one restarts the join phase.
-
-    A failover between rebalances makes none: members go on with the new coordinator.
-    """
+    """The trigger if the coordinator moved while it prepared this very generation: the next one restarts the join
+    phase. A failover between rebalances causes none: members go on with the new coordinator."""
     one, other = before.preparing, attempt.preparing
     if one is None or other is None or (before.number, before.incarnation) != (attempt.number, attempt.incarnation):
         return []
@@ -127,10 +125,8 @@ def _who_left_the_consumer_group(attempt: Attempt) -> list[Trigger]:
 def recorded_triggers(
     before: Members | None, after: Members | None, known: list[Trigger], departed: Callable[[str], Cause]
 ) -> list[Trigger]:
-    """Members that came or went between two records and that no line names.
-
-    `departed` says how a member went, as far as commits show (see departures.infer_departure).
-    """
+    """Members that came or went between two records and that no line names. `departed` gives how a member went, as far
+    as commits show (see departures.infer_departure)."""
     if before is None or after is None or before.keys() == after.keys():
         return []
     named = {m for t in known for m in t.members}
@@ -222,7 +218,7 @@ def _static(
 
 
 def is_static(members: tuple[str, ...], before: Members | None, instance_ids: frozenset[str]) -> bool:
-    """Whether one of them has a group.instance.id, by the record before or by lines."""
+    """Whether one of these members has a group.instance.id, by the record before or by lines."""
     known = before or {}
     # The id a coordinator gives a static member is its instance id, a dash and a UUID.
     return any(

@@ -50,7 +50,8 @@ def closed(
     holdings: dict[Resource, Holding],
     converted: Downgrade | None,
 ) -> tuple[Rebalance, Before]:
-    """Fill in the counts of what is held now. `holdings`: the earlier ones; this updates them."""
+    """The rebalance with the counts of what is held after it, and the state it leaves. `holdings`: the earlier ones;
+    this updates them."""
     held_now = {m: p.assigned or frozenset() for m, p in parsed.items()}
     for p in parsed.values():
         holdings.update(dict.fromkeys(p.assigned or (), _make_holding(p.member, before.index)))

@@ -110,7 +110,7 @@ class Before:
 
     def given(self, member_id: str) -> Attempt | None:
         """The record that gave a member what it holds. A record that was written again for a static member gave the
-        others nothing, so it does not show that they were there."""
+        others nothing, so it is no sign that they were there."""
         held = (self.holdings.get(resource) for resource in self.held.get(member_id, ()))
         found = next((one for one in held if one is not None and one.member.member_id == member_id), None)
         return self.delivered if found is None or found.given is not None else self.course.attempts[found.attempt_index]
@@ -121,7 +121,7 @@ class Before:
         return self.course.families(None if value is None else value.protocol, member)
 
     def member(self, member: MemberMetadata) -> MemberMetadata | None:
-        """The member, or its static predecessor, as it was before."""
+        """The member, or its static predecessor, as the last record has it."""
         if self.members is None:
             return None
         found = self.members.get(member.member_id)

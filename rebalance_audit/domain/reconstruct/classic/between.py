@@ -44,7 +44,8 @@ class Between:
 
 
 def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads: Sequence[LogEvent]) -> Between:
-    """`before`: the attempt before these, mostly `given` itself. `loads`: coordinators that took the group over."""
+    """The time between two records. `before`: the attempt before these, mostly `given` itself. `loads`: the lines of
+    coordinators that took the group over."""
     first = next((a for a in attempts if a.missing_to is None and not a.rewrite_seq), attempts[-1])
     joined_at_ms, joined_ref = joined(attempts)
     preparing = first.preparing

@@ -42,7 +42,7 @@ class Downgrade:
 
 
 def downgrades(evidence: GroupEvidence) -> dict[int, Downgrade]:
-    """By the offset of the classic record that a consumer group was converted to."""
+    """Conversions of a consumer group to the classic protocol, by the offset of the first classic record."""
     if not any(r.record.name == _HOLDS for r in evidence.records):
         return {}
     names = dict(evidence.topic_names)

@@ -133,8 +133,8 @@ def _may_be_unheard_since_given(stretch: Stretch) -> Attempt | None:
 
 
 def given_to_the_dead(stretch: Stretch) -> list[Mark]:
-    """The owner may have been dead when it was given the partition. Then the owner before it let go in that join phase,
-    or died at most a session before it."""
+    """The marks if the owner may have been dead when it was given the partition. Then the owner before it let go in
+    that join phase, or died at most a session before it."""
     given = stretch.between.given
     value = given.value
     if not isinstance(value, GroupMetadataValue) or given.record is None:
@@ -176,8 +176,8 @@ def _died_joining(stretch: Stretch, joining: Attempt, at_ms: int, ref: str | Non
 
 
 def died_unheard(stretch: Stretch, joined_at_ms: int, commit: tuple[int, str], quiet_ms: int | None) -> Mark:
-    """No line says when its session ran out: before the join phase ended, which takes those that stay up to a heartbeat
-    to hear of."""
+    """The marks of a member whose session ran out without a line: it died before the join phase ended, and those that
+    stay take up to a heartbeat to hear of that."""
     expired_ms = joined_at_ms - stretch.owner.session_timeout
     since_ms, until_ms = max(commit[0], expired_ms - HEARTBEAT_MS), expired_ms + HEARTBEAT_MS
     beat_ms, next_ms = _next_beat(stretch, expired_ms), _next_commit(commit, quiet_ms)

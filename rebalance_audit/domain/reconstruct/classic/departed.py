@@ -24,8 +24,8 @@ from .stretch import Stretch
 
 
 def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, quiet_ms: int | None = None) -> list[Mark]:
-    """The owner went: in good order, put out while it worked on, or dead. `quiet_ms`: the
-    longest time in which it committed nothing before."""
+    """The marks of an owner that went: in good order, put out while it worked on, or dead. `quiet_ms`: the longest time
+    in which it committed nothing before."""
     departure = stretch.departure
     if departure is None or departure.at_ms is None:
         trigger = departure.trigger if departure is not None else stretch.inferred

@@ -64,8 +64,9 @@ class HandOvers:
         kept: frozenset[Resource] = frozenset(),
         fenced: LogEvent | None = None,
     ) -> Movement:
-        """From `holding` to `new`. `held`: all the old owner gave up together, None if this alone; `assigned`: all the
-        new one was given; `kept`: what of it a cooperative one had and did not give up."""
+        """The movement of one resource from `holding` to `new`. `held`: all that the old owner gave up together, None
+        if this alone; `assigned`: all that the new one was given; `kept`: what of it a cooperative owner had and did
+        not give up."""
         course, record = self._before.course, self._record
         alone = None
         if holding is not None and (

@@ -52,7 +52,7 @@ def _names(resources: frozenset[Resource]) -> tuple[str, ...]:
 
 
 def parse(member: MemberMetadata) -> Parsed:
-    """The member's embedded bytes; what cannot be read is None, never empty."""
+    """The member with its embedded bytes read; a part that cannot be read is None, never empty."""
     read = _subscribed if len(member.subscription) <= _CACHED_BYTES else _subscribed.__wrapped__
     topics, owned, refused = read(member.subscription)
     given = _given if len(member.assignment) <= _CACHED_BYTES else _given.__wrapped__
@@ -85,7 +85,8 @@ def _given(assignment: bytes) -> tuple[frozenset[Resource] | None, str | None]:
 
 
 def mode_of(rebalance: Rebalance, parsed: Mapping[str, Parsed], before: Mapping[str, MemberMetadata] | None) -> Mode:
-    """`unknown` also where a cooperative assignor had new members only: later generations settle it."""
+    """The mode of a rebalance, by its assignor, else by what its members held. `unknown` also where a cooperative
+    assignor had only new members: later generations settle it."""
     if rebalance.assignor in EAGER_ASSIGNORS:
         return Mode.EAGER
     stayed = [p for m, p in parsed.items() if before is None or m in before]
@@ -96,7 +97,7 @@ def mode_of(rebalance: Rebalance, parsed: Mapping[str, Parsed], before: Mapping[
 
 
 def settle_modes(rebalances: Sequence[Rebalance]) -> list[Rebalance]:
-    """Where nobody could show a mode, it is what the group showed next with the same assignor, or before."""
+    """Give rebalances without a mode the one that the group showed next with the same assignor, else before."""
     settled = list(rebalances)
     for order in (range(len(settled) - 1, -1, -1), range(len(settled))):
         known: dict[str | None, str] = {}

@@ -26,15 +26,15 @@ from rebalance_audit.domain.records import MemberMetadata
 
 
 def delivery_basis(families: Families, *, is_new: bool) -> Basis:
-    """What kind of evidence the record that gives partitions is for a member that may be of these libraries. `is_new`:
-    whether it joined with this generation."""
+    """The kind of evidence that an assigning record is for a member that may be of these libraries. `is_new`: whether
+    it joined with this generation."""
     if prepares_first(families):
         return Basis.DELIVERY_TO_NEW if is_new else Basis.DELIVERY
     return Basis.DELIVERY_AT_ONCE if starts_at_once(families) else Basis.DELIVERY_SOON
 
 
 def delivered_marks(record: GroupRecord, basis: Basis) -> tuple[Mark, ...]:
-    """When the assigned callbacks of new owners returned, by the record that gives to them all."""
+    """The marks of when the assigned callbacks of new owners returned, by the record that gives to them all."""
     after_ms = ASSIGNED_CALLBACK_AFTER_MS[basis]
     detail = f"the assigned callback follows the group record by {after_ms} ms in the median"
     if is_of_streams(record.record.value):
@@ -63,7 +63,8 @@ def begun_marks(record: GroupRecord, first_commit_at_ms: int | None, interval_ms
 def resume_bound(
     owner: MemberMetadata, assigned: frozenset[Resource], attempt: Attempt, following: Attempt | None, commits: Commits
 ) -> list[Mark]:
-    """By when one new owner's assigned callback had returned. `assigned`: what it did not hold before."""
+    """The mark by which one new owner's assigned callback had returned. `assigned`: the resources it did not hold
+    before."""
     record = attempt.record
     if record is None:
         return []
@@ -82,7 +83,7 @@ def resume_bound(
 def resume_line(
     owner: MemberMetadata, resource: Resource, attempt: Attempt, following: Attempt | None, clients: ClientLines
 ) -> list[Mark]:
-    """The new owner's own word on when it was given the partition."""
+    """The new owner's own log line about when it was given the partition."""
     if attempt.record is None:
         return []
     until_ms = following.known_at_ms if following is not None and following.known_at_ms is not None else NO_END

@@ -44,7 +44,7 @@ def committers(before: Before, attempt: Attempt) -> frozenset[str]:
 
 
 def inferred(before: Before, member_id: str) -> Cause:
-    """How a member went, from its commits before the record in which it is missing."""
+    """How a member went (a Departure), from its commits before the record in which it is missing."""
     member = (before.members or {}).get(member_id)
     attempt, since = before.attempt, _given_offset(before, member_id)
     if member is None or attempt.record is None or since is None or attempt.value is None:
@@ -108,7 +108,8 @@ def _is_to_the_moment(member: MemberMetadata, silence_ms: int) -> bool:
 
 
 def fell_silent(before: Before, member_id: str, left_at_ms: int) -> bool | None:
-    """Whether it had not committed for its max.poll.interval.ms when it left; None where its silence says nothing."""
+    """Whether a member had not committed for its max.poll.interval.ms when it left; None where its silence shows
+    nothing."""
     member = (before.members or {}).get(member_id)
     since, record = _given_offset(before, member_id), before.attempt.record
     if member is None or since is None or record is None:
@@ -155,8 +156,8 @@ def _speaks(before: Before, member_id: str, from_ms: int, to_ms: int) -> bool:
 
 
 def ended_join_phase(before: Before, member_id: str) -> bool:
-    """Whether its session ran out in the very moment in which the join phase ended. Then another member had begun the
-    rebalance, since the members that stay take a while to hear of one."""
+    """Whether a member's session ran out in the very moment in which the join phase ended. Then another member had
+    begun the rebalance, since the members that stay take a while to hear of one."""
     member, value = (before.members or {}).get(member_id), before.attempt.value
     last_ms = last_commit_ms(before, member_id)
     joined_at_ms = None if value is None else value.current_state_timestamp

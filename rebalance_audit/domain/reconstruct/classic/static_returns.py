@@ -37,9 +37,9 @@ from .stretch import commit_slack_ms
 
 
 def returned_by_line(before: Before, rebalance: Rebalance) -> tuple[Rebalance, Before]:
-    """No record of it is left, or none was written (2.3 and 2.4): the members are the same as before, one of them
-    renamed. Commits are cut at records alone: where its longest time without one holds the line, that is when it stood
-    still."""
+    """The rebalance of a static member that returned and of which no record is left, or none was written (2.3 and 2.4):
+    the members are the same as before, one of them renamed. Commits are cut at records alone: where its longest time
+    without one holds the line, that is when it stood still."""
     rebalance, line = _static_return(rebalance, EvidenceTier.LOGGED), before.attempt.replaced
     there = before.members or {}
     old = there.get(str(line.fields.get("member_id"))) if line is not None else None
@@ -110,7 +110,8 @@ def _from_commits(
 
 
 def rewritten(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed]) -> tuple[Rebalance, Before]:
-    """A static member came back under a new member id: its partitions stood still, nobody else's."""
+    """The movements of a static member that came back under a new member id: its partitions stood still, nobody
+    else's."""
     there = before.members or {}
     by_instance = {m.group_instance_id: m for m in there.values() if m.group_instance_id is not None}
     hand_overs, members, movements = HandOvers(before), [], []

@@ -35,7 +35,7 @@ from .stretch import Stretch
 
 
 def stop_line(stretch: Stretch, resource: Resource, clients: ClientLines) -> list[Mark]:
-    """The old owner's own word on when it let go of the partition."""
+    """The old owner's own log line about when it let go of the partition."""
     given_at_ms = stretch.between.given.known_at_ms or 0
     until_ms = max((a.known_at_ms or 0) for a in stretch.between.attempts) + HEARTBEAT_MS
     line = clients.stop(stretch.owner.client_id, resource, given_at_ms, until_ms)

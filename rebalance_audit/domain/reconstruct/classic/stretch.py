@@ -44,7 +44,7 @@ def may_let_go_one_by_one(families: Families, interval_ms: float | None, rebalan
 
 
 def commit_slack_ms(families: Families) -> int:
-    """How long before its last commit a member may have let go."""
+    """How long before its last commit a member may have let go, ms."""
     return COMMIT_SLACK_AFTER_FETCHES_MS if ClientFamily.SARAMA in families else COMMIT_SLACK_MS
 
 
@@ -91,14 +91,14 @@ class Stretch:
 
     @property
     def commit_slack_ms(self) -> int:
-        """How long before its last commit it may have let go."""
+        """How long before its last commit the old owner may have let go, ms."""
         if self.is_of_streams:
             return COMMIT_SLACK_OF_TASKS_MS
         return COMMIT_SLACK_ONE_BY_ONE_MS if self.lets_go_one_by_one else commit_slack_ms(self.families)
 
     @property
     def commit_basis(self) -> Basis:
-        """What kind of evidence the commit is that it made when it gave up."""
+        """The kind of evidence that the commit is which the owner made when it gave up."""
         if self.is_of_streams:
             return Basis.COMMIT_OF_TASKS
         if self.lets_go_one_by_one:
@@ -143,12 +143,12 @@ class Stretch:
 
     @property
     def is_of_streams(self) -> bool:
-        """The group's elected assignor is Kafka Streams'."""
+        """Whether the group's elected assignor is Kafka Streams'."""
         value = self.gone.value if self.gone is not None else None
         given = self.between.given.value
         return is_of_streams(given if isinstance(given, GroupMetadataValue) else value)
 
     @property
     def closes_silently(self) -> bool:
-        """Static members and Streams do not leave when they are closed."""
+        """Whether its members do not leave when they are closed: static ones and Streams'."""
         return self.owner.group_instance_id is not None or self.is_of_streams

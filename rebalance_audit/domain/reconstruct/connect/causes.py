@@ -52,7 +52,7 @@ class Causes:
         self._lines = lines
 
     def of(self, attempt: Attempt, index: int) -> list[Trigger]:
-        """All causes while this generation was prepared, the starting one first; [] if nothing shows any."""
+        """All causes while this generation was prepared, the first cause first; [] if nothing shows any."""
         round_, before = self._rounds.at(index), self._rounds.before(index)
         if before is not None and before.attempt.incarnation != attempt.incarnation:
             before = None

@@ -46,7 +46,8 @@ class Configs:
         return bool(self._records)
 
     def configured(self, until: int) -> frozenset[Resource]:
-        """All that exists for a reader of the records before the offset. After compaction something may be missing."""
+        """Connectors and tasks that exist for a reader of the records before the offset. After compaction some may be
+        missing."""
         found: set[Resource] = {(c, None) for c, steps in self._live.items() if _last_before(steps, until)}
         for connector, steps in self._counts.items():
             if _last_before(self._live.get(connector, []), until) != 0:
@@ -54,7 +55,7 @@ class Configs:
         return frozenset(found)
 
     def is_gone(self, resource: Resource, until: int) -> bool:
-        """Known to be deleted, the connector or this task of it, before the offset."""
+        """Whether the connector, or this task of it, is known to be deleted before the offset."""
         connector, task = resource
         if _last_before(self._live.get(connector, []), until) == 0:
             return True
@@ -111,7 +112,7 @@ def _words(config: ConnectConfig, was_live: bool | None, task_count: int | None)
 
 
 def words_of_line(line: LogEvent) -> str:
-    """A change by a worker's own line."""
+    """A change of a connector in words, by a worker's own line."""
     fields = line.fields
     match fields.get("change"):
         case "connector_updated":

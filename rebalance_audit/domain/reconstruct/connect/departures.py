@@ -37,7 +37,7 @@ class Departures:
                 self._statuses.setdefault(status.worker_id, []).append(record)
 
     def logged(self, run: OwnershipRun) -> Departure | None:
-        """How the run's worker went, by lines."""
+        """How the run's worker went, by lines; None if no line shows it."""
         if run.ended is None:
             return None
         member = run.worker.metadata or _named_only(run.worker)
@@ -62,7 +62,7 @@ class Departures:
         return next((x for x in self._own_lines(run) if x.kind is LogKind.WORKER_STOPPING), None)
 
     def life_sign(self, run: OwnershipRun) -> LogEvent | ConnectRecord | None:
-        """The last one of the run's worker before it was missing."""
+        """The last sign of life of the run's worker before the group missed it."""
         if run.ended is None:
             return None
         signs: list[LogEvent | ConnectRecord] = [*self._own_lines(run)[-1:]]
@@ -75,7 +75,7 @@ class Departures:
         return max(signs, key=lambda s: s.at_ms or 0, default=None)
 
     def inferred(self, run: OwnershipRun) -> Cause:
-        """How the worker went, where no line says so: by the status its work was left in."""
+        """How the worker went where no line shows it, by the status its work was left in."""
         if run.ended is None or not run.statuses:
             return Cause.UNKNOWN
         if run.statuses[-1].record.state == TaskState.UNASSIGNED:

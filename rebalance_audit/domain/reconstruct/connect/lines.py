@@ -23,7 +23,7 @@ class JoinedLines:
     by_node: dict[str, LogEvent] = field(default_factory=dict)
 
     def is_near(self, at_ms: int | None) -> bool:
-        """Whether they may be about a generation known to have been delivered at that time."""
+        """Whether the lines may be about a generation that was delivered at that time."""
         return at_ms is None or abs(at_ms - self.first_at_ms) <= LINE_TO_RECORD_MS
 
     @property
@@ -103,7 +103,7 @@ class WorkerLines:
         return self.member_of(node, following.generation_id) if following is not None else None
 
     def joined_at(self, node: str, generation_id: int, near_ms: int) -> LogEvent | None:
-        """That worker's line that it joined the generation."""
+        """The line by which the node's worker joined the generation."""
         group = self.joined_near(generation_id, near_ms)
         return group.by_node.get(node) if group is not None else None
 
@@ -126,7 +126,7 @@ class WorkerLines:
         return min([*own_start, *[at_ms for at_ms, _ in zip(others, range(1), strict=False)]], default=None)
 
     def last_between(self, node: str, after_ms: int, before_ms: int) -> LogEvent | None:
-        """The last line of the node in that time: its process lived then."""
+        """The last line of the node in that time: its process was alive then."""
         found = self.between(node, after_ms, before_ms)
         return found[-1] if found else None
 

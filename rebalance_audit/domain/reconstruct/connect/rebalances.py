@@ -35,7 +35,7 @@ PROTOCOL_TYPE = "connect"
 
 
 def is_connect_group(evidence: GroupEvidence) -> bool:
-    """Records say so; where no record has a protocol, lines of workers do."""
+    """Whether the group is a Connect cluster's: by its records; where no record has a protocol, by lines of workers."""
     types = {getattr(r.record.value, "protocol_type", "") for r in evidence.records if r.record.value is not None}
     types.discard("")
     if types or any(r.record.name not in ("GroupMetadata", "OffsetCommit") for r in evidence.records):

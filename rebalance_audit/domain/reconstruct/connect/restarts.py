@@ -149,7 +149,7 @@ def reconfigured_lines(run: OwnershipRun, lines: WorkerLines, after_ms: int, bef
 
 
 def joins_after_stop(round_: Round) -> list[Mark]:
-    """Where nothing says when a task that was restarted had stopped."""
+    """The marks of a restarted task of which nothing shows when it had stopped."""
     joined_ms = round_.joined_at_ms or round_.at_ms
     detail = "it stops before its worker joins"
     return [

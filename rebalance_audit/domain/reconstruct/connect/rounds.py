@@ -41,8 +41,8 @@ class Worker:
 
     @property
     def is_of_3_7(self) -> bool:
-        """Whether it is of 3.7 or later: since then its client id, with which its member id begins, is its own address,
-        if nobody chose another. False also where it is not known."""
+        """Whether the worker is of 3.7 or later: since then its client id, with which its member id begins, is its own
+        address, if nobody chose another. False also where it is not known."""
         return self.worker_id is not None and self.member_id.startswith(f"connect-{self.worker_id}-")
 
 
@@ -100,7 +100,7 @@ class Round:
 
     @property
     def joined_at_ms(self) -> int | None:
-        """End of the join phase."""
+        """The end of the join phase, epoch ms."""
         value = self.attempt.value
         if value is not None and value.current_state_timestamp is not None:
             return value.current_state_timestamp
@@ -119,12 +119,12 @@ class Rounds:
         return self.all[place] if place < len(self.all) and self._places[place] == index else None
 
     def before(self, index: int) -> Round | None:
-        """The last one before that attempt."""
+        """The last round before that attempt."""
         place = bisect_left(self._places, index)
         return self.all[place - 1] if place else None
 
     def after(self, index: int) -> Round | None:
-        """The first one after that attempt."""
+        """The first round after that attempt."""
         place = bisect_right(self._places, index)
         return self.all[place] if place < len(self.all) else None
 

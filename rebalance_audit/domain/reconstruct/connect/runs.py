@@ -47,7 +47,8 @@ class OwnershipRun:
 
     @property
     def is_left_over(self) -> bool:
-        """A zombie of an eager group: it stopped before it joined again, and others had long been given its work."""
+        """Whether this is the run of a zombie of an eager group: it stopped before it joined again, and others had long
+        been given its work."""
         return self.resumes is not None and self.seen is self.resumes.ended
 
 
@@ -102,7 +103,7 @@ class Ownership:
         return next((r for r in reversed(runs[:until]) if r.ended is not None and r.ended.index <= index), None)
 
     def is_held_after(self, resource: Resource, index: int) -> bool:
-        """Whether some worker runs the resource after that generation, in which or before which it was seen to."""
+        """Whether some worker was seen to run the resource after that generation, by then or earlier."""
         until = bisect_right(self.runs[resource], index, key=_seen_index)
         return until > 0 and self._last_ends[resource][until - 1] > index
 

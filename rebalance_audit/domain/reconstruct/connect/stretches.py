@@ -29,7 +29,7 @@ class BoundedInstant:
         return BoundedInstant(at_ms, at_ms, at_ms)
 
     def no_earlier_than(self, at_ms: int) -> BoundedInstant:
-        """Moved, with its bounds, behind what it must follow: pieces of evidence that are missing may contradict."""
+        """The instant and its bounds, moved behind what it must follow: evidence that is missing may contradict."""
         at = max(self.at, at_ms)
         return BoundedInstant(self.lower, at, None if self.upper is None else max(self.upper, at))
 

@@ -44,7 +44,7 @@ class TaskHistory:
         self._sources = sources
 
     def rows(self) -> list[ConnectTask]:
-        """In order of connector, task and time."""
+        """The intervals in order of connector, task and time."""
         never = self._never_owned()
         found: list[ConnectTask] = []
         for resource in sorted({*self._ownership.runs, *never}, key=order):

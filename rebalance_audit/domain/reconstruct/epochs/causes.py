@@ -278,7 +278,7 @@ def _without_member_change(
 
 
 def departure_line(lines: Iterable[LogEvent], member_id: str, at_ms: int) -> LogEvent | None:
-    """The coordinator's word on why a member went, near the time of its tombstone."""
+    """The coordinator's line about why a member went, near the time of its tombstone."""
     kinds = (LogKind.MEMBER_FENCED, LogKind.MODERN_MEMBER_LEFT, LogKind.MEMBER_LEFT)
     near = [
         x

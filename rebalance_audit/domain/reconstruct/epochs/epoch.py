@@ -30,7 +30,7 @@ class Held:
 
 @dataclass(slots=True, kw_only=True)
 class LiveMember:
-    """A member as its latest records show it."""
+    """A member of a group with epochs, as its latest records show it."""
 
     member_id: str
     metadata: Any
@@ -141,7 +141,7 @@ def is_same(one: LiveMember, other: LiveMember) -> bool:
 
 
 def holdings(value: Any, topic_names: Mapping[str, str]) -> tuple[dict[str, Held], frozenset[str]]:
-    """Everything the member works on, and what of it it is to give up."""
+    """(all that the member works on, the part of it that it is to give up)."""
     held: dict[str, Held] = {}
     pending: set[str] = set()
     for name, is_pending in (

@@ -67,8 +67,8 @@ class LoggedEpoch:
 def epochs_of_lines(
     evidence: GroupEvidence, recorded: Sequence[Rebalance]
 ) -> tuple[list[Rebalance], list[Contradiction]]:
-    """Rows of the epochs that lines show and `recorded`, the rows from records, does not hold; and the lines that
-    cannot be true beside those."""
+    """Rows of the epochs that lines show and `recorded`, the rows from records, lacks; and the lines that contradict
+    those."""
     if not any(line.kind in _EPOCH_LINES for line in evidence.lines):
         return [], []
     known = frozenset(r.group_epoch for r in recorded)

@@ -19,7 +19,8 @@ def taken_over(
     commits: Commits,
     clients: ClientLines,
 ) -> Movement:
-    """`record` is the first of `member` that holds the resource; `release`: how its last owner, if any, lost it."""
+    """The movement of a resource to `member`, whose `record` is the first to hold it; `release`: how its last owner, if
+    any, lost it."""
     stops: tuple[Mark, ...] = ()
     resumes: tuple[Mark, ...] = ()
     first_commit = None
@@ -51,7 +52,7 @@ def taken_over(
 
 
 def left_without_owner(held: Held, release: Release) -> Movement:
-    """Nobody is there to take it."""
+    """The movement of a resource that nobody is there to take."""
     metadata = release.member.metadata
     return Movement(
         resource_type=_type_of(held),

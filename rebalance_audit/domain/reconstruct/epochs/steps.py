@@ -36,7 +36,7 @@ Place = tuple[int, int]
 
 @dataclass(slots=True)
 class ByLines:
-    """What the steps of one epoch show."""
+    """The assignments and movements that the lines of one epoch's steps show."""
 
     movements: dict[str, Movement] = field(default_factory=dict)
     """By resource."""
@@ -65,7 +65,8 @@ class _Let(NamedTuple):
 
 
 def steps_of_lines(lines: Iterable[LogEvent], emptied: Mapping[str, int]) -> dict[Place, ByLines]:
-    """By epoch. `emptied`: by the ref of its first line, the number of an epoch without members."""
+    """The steps that lines show, by epoch. `emptied`: the number of an epoch without members, by the ref of its first
+    line."""
     walk = _Walk(emptied)
     ordered = sorted((x for x in lines if x.at_ms is not None), key=line_order)
     for line in ordered:

@@ -52,7 +52,7 @@ class Commits:
         return None if first is None else (first.first_at_ms, first.first_ref)
 
     def span_ms(self, resources: Collection[Resource], after: int, before: int) -> int | None:
-        """From the first to the last commit of any of the partitions with after < offset < before."""
+        """Milliseconds from the first to the last commit of any of the partitions with after < offset < before."""
         first, last = self._first(resources, after, before), self._last(resources, after, before)
         return None if first is None or last is None else last.last_at_ms - first.first_at_ms
 

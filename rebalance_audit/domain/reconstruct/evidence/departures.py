@@ -109,13 +109,13 @@ def infer_departure(
     is_last: bool = False,
     polls: bool = True,
 ) -> Cause:
-    """How it went, by its last sign of life before the join phase ended; `unknown` unless only one way is left.
+    """How a member went, by its last sign of life before the join phase ended; `unknown` unless only one way is left.
     `polls`: its library may have a max.poll.interval.ms, which is its rebalance timeout then.
 
-    A commit counts as a heartbeat, so a session cannot have expired sooner than session.timeout after the last one.
-    A member that commits often and was silent for longer than its session cannot have left in good order:
-    a client commits when it lets go. A static member does not leave by itself: an administrator may have removed it. So
-    it may be with one that was the last (`is_last`: the record was written as it went) and made no commit then.
+    A commit counts as a heartbeat, so a session cannot have expired sooner than session.timeout after the last one. A
+    member that commits often and was silent for longer than its session cannot have left in good order: a client
+    commits when it lets go. A static member does not leave by itself: an administrator may have removed it. The same
+    holds for one that was the last (`is_last`: the record was written as it went) and made no commit then.
     """
     if last_commit_at_ms is None or joined_at_ms is None:
         return Cause.UNKNOWN

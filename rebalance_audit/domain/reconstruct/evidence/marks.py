@@ -177,7 +177,7 @@ def own_start_marks(line: LogEvent) -> list[Mark]:
 
 
 def joined(attempts: Sequence[Attempt]) -> tuple[int | None, str | None]:
-    """End of the first join phase that is known, and where it stands."""
+    """The end of the first join phase that is known, and its evidence ref."""
     for attempt in attempts:
         value = attempt.value
         if (
