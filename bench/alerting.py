@@ -220,7 +220,7 @@ def set_up(place: Path, cluster: Cluster, phone: Phone) -> dict[str, list[list[s
 
 
 def failed_at(logs: Path) -> dict[str, float]:
-    """By group, when its coordinator wrote that a member has failed, by the broker's clock."""
+    """By group the time at which its coordinator wrote that a member has failed, by the broker's clock."""
     found: dict[str, float] = {}
     for line in (logs / "server.log").read_text("utf-8", "replace").splitlines():
         match = re.match(r"\[([\d-]+ [\d:]+,\d+)\] INFO .*Member \S+ in group (\S+) has failed, removing", line)

@@ -135,7 +135,7 @@ def generate(location: str, groups: int, rebalances: int, days: int) -> Warehous
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """What is looked at: of any warehouse."""
+    """The pages and rows of a warehouse that are looked at."""
 
     group: dict[str, str]
     """The busiest, and its cluster."""
@@ -224,7 +224,7 @@ class Took:
 
 
 class Meter:
-    """What each act costs whom."""
+    """Measures what each act costs the server and the browser."""
 
     def __init__(self, server: psutil.Process) -> None:
         self.server, self.sent = server, 0

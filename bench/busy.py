@@ -107,7 +107,7 @@ class Coordinator:
 
 
 def write(asked: argparse.Namespace, bootstrap: str, log: Path, begun: Event, goes_on: Event) -> None:
-    """In a process of its own."""
+    """Write records, in a process of its own."""
     coordinator = Coordinator(bootstrap, log, asked.groups)
     coordinator.first_generations()
     committed_at = time.time() + COMMITTED_S
@@ -136,7 +136,7 @@ class Arrivals(Webhook):
 
 
 def failures(log: Path) -> dict[str, float]:
-    """By group, the time of the line that says that its member has failed."""
+    """By group the time of the line by which its member has failed."""
     found: dict[str, float] = {}
     for line in log.read_text().splitlines():
         if match := FAILED.search(line):

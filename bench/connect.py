@@ -124,7 +124,7 @@ def _restart(driver: Driver) -> Phase:
 
 
 def measured(capture: Path, phases: Sequence[Phase]) -> list[tuple[Phase, ChangeCost, ChangeCost, float | None]]:
-    """Per phase: the tasks' own numbers, this software's, and what it says the eager protocol would have cost."""
+    """By phase: the tasks' own numbers, this software's, and what it says the eager protocol would have cost."""
     own = {name: [(r.start_ms, r.end_ms) for r in found] for name, found in true_runs(capture).items()}
     joined = {word.number: word.at_ms for word in reversed(words(capture))}
     reconstruction = reconstructed(capture, "all")[GROUP]

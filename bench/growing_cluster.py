@@ -50,7 +50,7 @@ class FlushedRun:
 
 @dataclass(frozen=True, slots=True)
 class WrittenRebalance:
-    """What one rebalance of a group leaves: the coordinator's log lines and the group's record."""
+    """The evidence that one rebalance of a group leaves: the coordinator's log lines and the group's record."""
 
     partition: int
     lines: list[str]

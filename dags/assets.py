@@ -24,6 +24,6 @@ ADVICE = Asset(name="rebalance_audit_whatif", uri="rebalance-audit://whatif")
 
 
 def say_which_warehouse(context: Any, result: Any) -> None:
-    """For `post_execute` of a task with the outlet PUBLISHED."""
+    """Note the warehouse in the asset's event; for `post_execute` of a task with the outlet PUBLISHED."""
     warehouse = context["params"].get("warehouse") or os.environ.get("REBALANCE_AUDIT_WAREHOUSE")
     context["outlet_events"][PUBLISHED].extra = {"warehouse": warehouse}

@@ -13,7 +13,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the evidence says about a group since a moment."""
+    """The verdict of the gate about a group since a moment."""
 
     is_settled: bool
     refusal: str | None

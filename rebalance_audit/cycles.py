@@ -24,7 +24,8 @@ def seldom_cycle_search() -> Iterator[None]:
 
 @contextmanager
 def without_cycle_search() -> Iterator[None]:
-    """No search at all: it costs a third of an import of millions of rows, and finds nothing."""
+    """Inside the block no search for cycles runs: it costs a third of an import of millions of rows, and finds
+    nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

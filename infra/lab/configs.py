@@ -21,7 +21,7 @@ def render_properties(settings: Settings) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BrokerPlace:
-    """Where one broker or controller stands. A port of None: it does not have that listener."""
+    """The ports and folders of one broker or controller. A port of None: it does not have that listener."""
 
     node_id: int
     broker_port: int | None
@@ -232,7 +232,7 @@ def single_log_layout(name: str) -> LogLayout:
 
 
 def log4j_properties(layout: LogLayout, folder: str) -> str:
-    """For log4j 1 and reload4j (up to 3.9)."""
+    """The logging configuration for log4j 1 and reload4j (up to 3.9)."""
     lines = []
     for file in layout.files:
         appender = _appender_name(file)
@@ -253,7 +253,7 @@ def log4j_properties(layout: LogLayout, folder: str) -> str:
 
 
 def log4j2_xml(layout: LogLayout, folder: str) -> str:
-    """For log4j 2 (from 4.0). XML, because log4j's YAML would need another jar."""
+    """The logging configuration for log4j 2 (from 4.0). XML, because log4j's YAML would need another jar."""
     appenders = []
     loggers = []
     for file in layout.files:

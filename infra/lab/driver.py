@@ -56,7 +56,7 @@ class Driver(Notebook):
         self._partitions |= partitions
 
     def later_topic(self, name: str, partitions: int) -> None:
-        """Created while groups run, and produced to."""
+        """Create a topic while groups run, and produce to it."""
         self._note("create topic", name)
         create_topics(self.cluster.bootstrap, {name: partitions}, replicas=self.cluster.replicas)
         self._partitions[name] = partitions
@@ -71,7 +71,7 @@ class Driver(Notebook):
         self._partitions[topic] = total
 
     def topic_deleted(self, name: str) -> None:
-        """While groups read it. What is produced to it from here on is lost."""
+        """Delete a topic while groups read it. What is produced to it from here on is lost."""
         if self._producer is not None:
             self._producer.remove(name)
         self._note("delete topic", name)
@@ -84,7 +84,7 @@ class Driver(Notebook):
         self._producer.start()
 
     def fall_silent(self) -> None:
-        """Nothing is produced any more."""
+        """Stop producing to any topic."""
         if self._producer is not None:
             self._producer.stop()
             self._producer = None
@@ -139,7 +139,7 @@ class Driver(Notebook):
             thread.join()
 
     def kill(self, name: str) -> None:
-        """SIGKILL."""
+        """SIGKILL to a client, at any moment between two of its heartbeats."""
         self._rest_a_while()
         self.kill_together(name)
 
@@ -172,7 +172,7 @@ class Driver(Notebook):
             self._stall(name, Client.freeze, "freeze", "stall_start")
 
     def end_stall(self, *names: str) -> None:
-        """SIGCONT."""
+        """SIGCONT to clients that `begin_stall` froze."""
         for name in names:
             self._stall(name, Client.thaw, "thaw", "stall_end")
 
@@ -285,7 +285,7 @@ class Driver(Notebook):
         self.cluster.kill_broker(broker)
 
     def broker_upgraded(self, broker: int, version: str) -> None:
-        """Stopped, and started with the jars of another version."""
+        """Stop a broker, and start it with the jars of another version."""
         self._note("stop broker", f"broker-{broker}")
         self.cluster.stop_broker(broker)
         self._note("start broker", f"broker-{broker}", version=version)
@@ -348,7 +348,7 @@ class Driver(Notebook):
         self.cluster.start_worker(worker, wait=False)
 
     def worker_killed(self, worker: int) -> None:
-        """SIGKILL."""
+        """SIGKILL to a worker, at any moment between two of its heartbeats."""
         self._rest_a_while()
         self.worker_killed_now(worker)
 

@@ -36,10 +36,11 @@ def generations_joined(connect_logs: Mapping[str, str], group: str | None = None
 def unexpected_generations(
     seen: Mapping[int, set[str]], story: dict[str, Any], silent: Collection[str] = ()
 ) -> list[str]:
-    """Where the generations that members saw contradict the expected rebalances of a classic group.
+    """Sentences about generations that members saw and the scenario does not expect of a classic group, or the other
+    way round.
 
-    `silent` members do not say their generations. A member may miss a generation: its SyncGroup fails when a
-    follow-up has begun already.
+    `silent` members do not say their generations. A member may miss a generation: its SyncGroup fails when a follow-up
+    has begun already.
     """
     wanted: dict[int, set[str]] = {}
     for row in story["rebalances"]:

@@ -30,7 +30,7 @@ class Notebook:
         self._known_as: dict[str, str] = {}
 
     def known_as(self, name: str, client_id: str) -> None:
-        """The group goes on calling it by another client id than its own."""
+        """Note that the group goes on calling a client by another client id than its own."""
         self._known_as[name] = client_id
 
     def expect(
@@ -102,7 +102,7 @@ class Notebook:
         )
 
     def story(self, name: str, description: str) -> dict[str, Any]:
-        """truth/scenario.json."""
+        """The content of truth/scenario.json."""
         return {
             "scenario": name,
             "description": description,

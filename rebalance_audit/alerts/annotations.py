@@ -22,8 +22,8 @@ LONGEST_TEXT = 2_000
 
 
 def annotate(opened: Any, url: str, token: str, *, from_ms: int | None = None, timeout_s: float = 10) -> int:
-    """How many annotations were written or changed. Raises AlertError where Grafana is away or refuses; those before
-    that are remembered."""
+    """Draw incidents and marks in Grafana; returns how many annotations were written or changed. Raises AlertError
+    where Grafana is away or refuses; those before that are remembered."""
     grafana = _Grafana(url, token, timeout_s)
     changed = 0
     with locked(state_of(opened.location, NOTE)):

@@ -25,7 +25,8 @@ class Outward:
     grafana_token: str = field(default="", repr=False)
 
     def send(self, opened: Any) -> list[str]:
-        """Send each receiver what is new. One sentence for each that did not take it; it gets that the next time."""
+        """Send each receiver what is new. Returns one sentence for each that did not take it; it gets that the next
+        time."""
         from rebalance_audit.alerts.annotations import annotate
         from rebalance_audit.alerts.target import AlertError
         from rebalance_audit.alerts.traces import send_traces
@@ -52,7 +53,8 @@ def from_ms(opened: Any, back_ms: int) -> int:
 
 
 class OutwardSender(threading.Thread):
-    """Sends beside the rounds of `watch`, so that a slow receiver holds up none; one that is away is asked again."""
+    """Sends beside the rounds of `watch`, so that a slow receiver holds up no round; one that is away is tried
+    again."""
 
     def __init__(
         self, location: str, receivers: Outward, stopped: threading.Event, say: Callable[[str], object]

@@ -11,7 +11,7 @@ from rebalance_audit.domain.teams import TeamOf
 
 
 def key_of(target: str) -> str:
-    """A target's name for places where the target must not be shown. No secret can be read from it."""
+    """A target's name for places where its address must not be shown. No secret can be read from it."""
     return hashlib.sha256(target.encode()).hexdigest()[:16]
 
 

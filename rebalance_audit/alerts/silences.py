@@ -37,7 +37,7 @@ def silence_at(target: str, silenced: Response) -> str | None:
 
 
 def is_alertmanager(target: str) -> bool:
-    """Whether silences can be set there."""
+    """Whether silences can be set at this target."""
     parts = urlsplit(target)
     return parts.scheme in ("http", "https") and _ALERTS.search(parts.path) is not None
 
@@ -81,7 +81,7 @@ def _lift(target: str, silence_id: str | None) -> None:
 
 
 def silences_url(target: str) -> str:
-    """Where this Alertmanager takes silences. Raises NoTargetError for a target that is none."""
+    """The address of this Alertmanager's silences. Raises NoTargetError for a target that has none."""
     if not is_alertmanager(target):
         raise NoTargetError(f"{masked(target)} is no Alertmanager: give the URL that ends in /api/v2/alerts.")
     parts = urlsplit(target)

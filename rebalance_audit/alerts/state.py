@@ -57,7 +57,7 @@ def _fresh() -> dict[str, Any]:
 
 
 def state_of(location: str, note: str = "alerts") -> Path | StoredState:
-    """Where a warehouse remembers what was sent."""
+    """The place where a warehouse remembers what was sent: a file, or an object of its store."""
     files = files_at(location)
     name = f"notes/{note}.json"
     return Path(location) / name if files.is_local else StoredState(files, name)

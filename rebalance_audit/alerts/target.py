@@ -55,7 +55,7 @@ def masked(target: str) -> str:
 
 
 class NotDelivered(Exception):
-    """Why, in words without secrets."""
+    """A message that a target did not take; the text says why, without secrets."""
 
     def __init__(self, why: str, status: int | None = None) -> None:
         super().__init__(why)
@@ -91,12 +91,12 @@ class _Webhook(Sender):
 
 
 def post(target: str, data: bytes) -> bytes:
-    """Send JSON there; the answer. Raises NotDelivered; a redirect is not followed."""
+    """Send JSON to an address; returns the answer. Raises NotDelivered; a redirect is not followed."""
     return ask("POST", target, data)
 
 
 def ask(method: str, target: str, data: bytes | None = None) -> bytes:
-    """As `post`, by any method."""
+    """Send JSON by any method, like `post`."""
     url, headers = _without_userinfo(target)
     headers["Content-Type"] = "application/json"
     request = urllib.request.Request(url, data=data, headers=headers, method=method)
@@ -164,8 +164,8 @@ class _Apprise(Sender):
 
 
 def sender_for(target: str, runbook: str) -> Sender:
-    """A webhook's address as Slack, Discord or Teams give it out is known to apprise; any other http(s) one is taken
-    for Alertmanager's."""
+    """The sender for a target's address. A webhook's address as Slack, Discord or Teams give it out is known to
+    apprise; any other http(s) one is taken for Alertmanager's."""
     if "://" not in target:
         raise NoTargetError(
             "An alert target is no URL: use http(s)://… for Alertmanager's JSON, or a URL that apprise knows."

@@ -29,11 +29,12 @@ def send_traces(
     from_ms: int | None = None,
     timeout_s: float = 10,
 ) -> int:
-    """How many incidents were sent. What was sent to this address is not sent again, be it a part; the rest waits.
+    """Send incidents that are over to an OTLP receiver; returns how many were sent. What was sent to this address is
+    not sent again, be it a part; the rest waits.
 
     `headers` are sent along; without any those of OTEL_EXPORTER_OTLP_HEADERS. `from_ms`: incidents that ended before it
-    are left out. Raises AlertError where the receiver is away or refuses, after those
-    that it takes; they are remembered as sent.
+    are left out. Raises AlertError where the receiver is away or refuses, after those that it takes; they are
+    remembered as sent.
     """
     address = _address(url)
     shown = _without_secrets(address)
@@ -101,7 +102,8 @@ class _OtlpExporter:
         )
 
     def sends(self, spans: Sequence[TraceSpan], arrived: list[str]) -> bool:
-        """Whether all were taken. `arrived` gets the ids of those that were, also before a refusal."""
+        """Send spans; returns whether all were taken. `arrived` gets the ids of those that were, also before a
+        refusal."""
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         for at in range(0, len(spans), SPANS_AT_ONCE):

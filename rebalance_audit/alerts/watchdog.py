@@ -14,7 +14,7 @@ STATE = "watchdog"
 
 
 class Watchdog:
-    """Judges what the sources say. Times are epoch ms."""
+    """Judges the faults that sources report. Times are epoch ms."""
 
     def __init__(self, limit_ms: int, began_ms: int) -> None:
         self._limit_ms, self._began_ms = limit_ms, began_ms
@@ -25,8 +25,8 @@ class Watchdog:
         """What the cluster was called when each stopped last: an alert ends under the name it began with."""
 
     def look(self, cluster_id: str, faults: Mapping[str, str | None], now_ms: int) -> list[Incident]:
-        """The state of each source. It is `open` only after the limit. A source that never stopped is `over`, and no
-        alert is sent for it."""
+        """The state of each source, as an incident. It is `open` only after the limit. A source that never stopped is
+        `over`, and no alert is sent for it."""
         found = []
         for source, fault in faults.items():
             since_ms = self._good_ms.get(source, self._began_ms)

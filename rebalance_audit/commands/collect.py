@@ -152,12 +152,12 @@ def collect(
 
 
 def collects(settings: CollectSettings) -> bool:
-    """Whether brokers or logs were named, not the metadata log alone."""
+    """Whether brokers or logs are named, not the metadata log alone."""
     return bool(settings.client_config.get("bootstrap.servers") or settings.logs)
 
 
 def refuse_nothing(settings: CollectSettings, followed: FollowedMetadata | None) -> None:
-    """Raises UsageError where nothing is named, before a warehouse is made."""
+    """Raise UsageError where nothing is named, before a warehouse is made."""
     from ingest.collector import nothing_to_collect
 
     named = settings.client_config.get("bootstrap.servers") or (settings.logs and settings.cluster_id)
@@ -204,7 +204,7 @@ class FollowedMetadata:
 
 
 def cluster_of_brokers(config: Mapping[str, Any]) -> str | None:
-    """None if no brokers are configured. Raises Retryable or Misconfigured."""
+    """The cluster id of the configured brokers; None if none are configured. Raises Retryable or Misconfigured."""
     from ingest.broker import LiveCluster
 
     return LiveCluster(config).cluster_id if config.get("bootstrap.servers") else None
@@ -213,8 +213,8 @@ def cluster_of_brokers(config: Mapping[str, Any]) -> str | None:
 def metadata_followed(
     given: list[str] | None, config: Mapping[str, Any], cluster_id: str | None
 ) -> FollowedMetadata | None:
-    """Reads what `--metadata` names. While brokers are away, it uses the cluster that its folders or the options state.
-    Raises UsageError, or Misconfigured if it is of another cluster or of none that is known."""
+    """Follow the logs that `--metadata` names. While brokers are away, the cluster is the one that the folders or the
+    options state. Raises UsageError, or Misconfigured if it is of another cluster or of none that is known."""
     if not given:
         return None
     from ingest.collector import another_cluster
@@ -244,7 +244,7 @@ def metadata_followed(
 
 
 def node_of(data_dir: Path) -> str | None:
-    """The name in the node's own meta.properties."""
+    """The node's name by its own meta.properties."""
     meta = data_dir / "meta.properties"
     found = re.search(r"(?m)^node\.id=(\d+)", meta.read_text("utf-8", "replace")) if meta.is_file() else None
     return None if found is None else f"node-{found[1]}"

@@ -51,5 +51,5 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 
 
 def epilog(verb: str) -> str:
-    """For click: the lines stay as they are."""
+    """The examples of a verb for click, which leaves their lines as they are."""
     return "\b\nExamples:\n" + "\n".join(f"  rebalance-audit {line}" for line in EXAMPLES[verb])

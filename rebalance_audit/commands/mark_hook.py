@@ -36,7 +36,7 @@ class _NotMarked(Exception):
 
 
 def token_in(file: Path) -> str:
-    """Raises CommandError if there is none in it."""
+    """The token in a file. Raises CommandError if there is none."""
     token = file.read_text("utf-8").strip()
     if not token:
         raise CommandError(f"--marks {file} is empty; put a token into it: openssl rand -hex 32 > {file}.")

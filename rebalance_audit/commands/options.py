@@ -149,7 +149,7 @@ _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "
 
 
 def duration_ms(text: str) -> int:
-    """`90s`, `1h`, `1.5d`."""
+    """The milliseconds of `90s`, `1h` or `1.5d`."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{text!r} is no duration; write it as 90s, 30m, 1h or 2d.")
@@ -161,7 +161,7 @@ _UNIT_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def size_bytes(text: str) -> int:
-    """`16MB`, `512k`, `1g`; in steps of 1,024."""
+    """The bytes of `16MB`, `512k` or `1g`; in steps of 1,024."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{text!r} is no size; write it as 16MB, 512k or 1g.")
@@ -196,7 +196,8 @@ def _iso_ms(text: str) -> int:
 
 
 def refuse_no_text(name: str, value: str) -> None:
-    """Raises UsageError for what no table can hold: a terminal in another encoding, half a character of JSON."""
+    """Raise UsageError for text that no table can hold: of a terminal in another encoding, or half a character of
+    JSON."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -245,7 +246,7 @@ def _eager(context: typer.Context) -> set[str]:
 
 
 def client_config(bootstrap: str | None, command_config: Path | None, overrides: list[str] | None) -> dict[str, str]:
-    """librdkafka's settings. The command line wins over the file."""
+    """The clients' settings for librdkafka. The command line wins over the file."""
     from ingest.client_config import parse_overrides, read_command_config
 
     config = read_command_config(command_config) if command_config else {}
@@ -256,7 +257,7 @@ def client_config(bootstrap: str | None, command_config: Path | None, overrides:
 
 
 def connect_topics(given: list[str] | None) -> dict[str, str] | None:
-    """`connect-status=status`; without a kind it follows from the name."""
+    """Kind by topic, from `connect-status=status`; without a kind it follows from the name."""
     if not given:
         return None
     topics = {}
@@ -270,7 +271,7 @@ def connect_topics(given: list[str] | None) -> dict[str, str] | None:
 
 
 def named_folder(text: str) -> tuple[str, Path]:
-    """(node, folder) of `NODE=DIR`; "" for a plain `DIR`, which may hold an equals sign itself."""
+    """(node, folder) of `NODE=DIR`; the node is "" for a plain `DIR`, which may hold an equals sign itself."""
     node, equals, path = text.partition("=")
     if equals and not Path(text).exists():
         return node, Path(path)

@@ -159,18 +159,18 @@ class LogFormat(StrEnum):
 
 
 def log_format() -> LogFormat:
-    """What the command line or the environment asked for; text for any other value."""
+    """The format of log lines that the command line or the environment asks for; text for any other value."""
     return LogFormat.JSON if os.environ.get(ENVIRONMENT_LOG_FORMAT) == LogFormat.JSON else LogFormat.TEXT
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """One line for the operator, on stderr."""
+    """Print one line for the operator on stderr."""
     if not quiet:
         _line(text, "info", visible(text))
 
 
 def complain(text: str, line: str) -> None:
-    """Prints what went wrong on stderr, quiet or not; `line` is the line as text."""
+    """Print an error on stderr, quiet or not; `line` is the line as text."""
     _line(text, "error", line)
 
 

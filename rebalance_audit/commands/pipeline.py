@@ -102,8 +102,8 @@ def run_stages(
     reached: Callable[[str], None] | None = None,
     may_wait: bool = False,
 ) -> RunOutcome:
-    """`reached`: called after every commit; what it raises ends the run there, as a crash would. `may_wait`: as in
-    `pipeline.run`."""
+    """Run the stages under the lease. `reached`: called after every commit; what it raises ends the run there, as a
+    crash would. `may_wait`: as in `pipeline.run`."""
     from spark_jobs import pipeline
     from spark_jobs.plan import STAGES
 
@@ -126,7 +126,7 @@ def run_stages(
 
 
 def check_stages(opened: Any, names: list[str], *, quiet: bool) -> None:
-    """The suites of every table these stages write, over all their rows. Raises QualityError naming the rows."""
+    """Run the suites of every table that these stages write, over all their rows. Raises QualityError with the rows."""
     from spark_jobs.checks import Books, refuse_broken
     from spark_jobs.plan import BY_NAME
     from spark_jobs.quality import whole_table_verdicts

@@ -162,8 +162,8 @@ def send(
     except_ids: Collection[str] = (),
     routes: Routes | None = None,
 ) -> bool:
-    """False if a target could not be reached; the others have theirs. `except_ids`: incidents about which something
-    newer than the tables was sent."""
+    """Send news of incidents. False if a target could not be reached; the others have theirs. `except_ids`: incidents
+    about which something newer than the tables was sent."""
     from rebalance_audit.alerts.sending import send_alerts
     from rebalance_audit.domain.detect.wording import counted
     from rebalance_audit.domain.incidents import incident_of
@@ -185,7 +185,7 @@ def send(
 
 
 def routes_of_teams(config: str | None) -> Routes | None:
-    """Which target gets which incident, by the settings file. Raises SettingsError."""
+    """The incidents that each target gets, by the settings file. Raises SettingsError."""
     if config is None:
         return None
     from rebalance_audit.settings.choices import routes_of
@@ -194,7 +194,7 @@ def routes_of_teams(config: str | None) -> Routes | None:
 
 
 def alert_state(opened: Any) -> Path | StoredState:
-    """Where a warehouse remembers what was sent."""
+    """The place where a warehouse remembers what was sent."""
     from rebalance_audit.alerts.state import state_of
 
     return state_of(opened.location)

@@ -91,7 +91,7 @@ def serve_app(
     login: AppLogin | None = None,
     links: str | None = None,
 ) -> None:
-    """Raises CommandError if the app does not come up."""
+    """Serve the app until it is stopped. Raises CommandError if the app does not come up."""
     app = start_app(location, port, host, login, links)
     try:
         note(f"The app is at {app.address}; Ctrl-C ends.", quiet=quiet)

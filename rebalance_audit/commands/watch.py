@@ -92,7 +92,7 @@ def watch(
 
 
 def following(settings: CollectSettings, followed: FollowedMetadata | None, every: str | None) -> str:
-    """What is followed, in one sentence."""
+    """The sources that are followed, in one sentence."""
     address = settings.client_config.get("bootstrap.servers")
     parts = [f"the brokers at {address}"] if address else []
     parts += [f"{pattern} of {node}" for node, pattern in settings.logs]

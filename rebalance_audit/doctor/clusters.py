@@ -115,8 +115,8 @@ def cluster(
     cluster_id: str | None = None,
     offsets_topic: str = "__consumer_offsets",
 ) -> Iterator[Diagnosis]:
-    """Reachable, and DESCRIBE and READ on what is to be read. Joins nothing. `connect_topics`: name to kind; looked for
-    if not given. `cluster_id`: which cluster it should be."""
+    """Diagnoses of one cluster: reachable, and DESCRIBE and READ on what is to be read. Joins nothing.
+    `connect_topics`: name to kind; looked for if not given. `cluster_id`: which cluster it should be."""
     from ingest.broker import LiveCluster
     from ingest.broker_reader import find_connect_topics
     from ingest.errors import IngestError

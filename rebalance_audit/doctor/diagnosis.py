@@ -26,7 +26,7 @@ def ok(subject: str, detail: str) -> Diagnosis:
 
 
 def fault(subject: str, detail: str, remedy: str = "") -> Diagnosis:
-    """Without a remedy where the detail says it already."""
+    """A fault; without a remedy where the detail names it already."""
     return Diagnosis(subject=subject, state=Health.FAULT, detail=detail, remedy=remedy)
 
 

@@ -11,7 +11,7 @@ from rebalance_audit.doctor.diagnosis import Diagnosis, fault, ok, optional
 
 
 def warehouse(location: str, *, is_written: bool = False) -> Iterator[Diagnosis]:
-    """`is_written`: somebody means to collect into it, so reading is not enough."""
+    """Diagnoses of a warehouse. `is_written`: somebody means to collect into it, so reading is not enough."""
     from rebalance_audit.warehouse.damage import damages
     from rebalance_audit.warehouse.storage import files_at, passing_fault
     from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
@@ -57,7 +57,7 @@ _ANOTHER_TAG = f'"{"0" * 32}"'
 
 
 def writing(location: str, *, is_needed: bool) -> Diagnosis:
-    """Whether this user may write there, by writing; in a store also whether of two writers one is refused."""
+    """Whether this user may write there, tried by writing; in a store also whether of two writers one is refused."""
     from rebalance_audit.warehouse.storage import files_at, passing_fault
 
     files, name = files_at(location), f"notes/doctor-{uuid.uuid4().hex}"
@@ -85,7 +85,7 @@ def writing(location: str, *, is_needed: bool) -> Diagnosis:
 
 
 def files(folders: Iterable[Path]) -> Iterator[Diagnosis]:
-    """Every file below these folders can be read."""
+    """Diagnoses of folders: whether every file below them can be read."""
     for folder in folders:
         if not folder.is_dir():
             yield fault("files", f"{folder} is not a folder", "check the path")

@@ -45,7 +45,7 @@ EXTRAS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 
 def machine(place: Path | None = None) -> Iterator[Diagnosis]:
-    """`place`: where data will be written."""
+    """Diagnoses of this machine: Python, packages, Java, memory, disk, tools. `place`: where data will be written."""
     yield python(sys.version_info[:3])
     yield from packages()
     yield java() if _is_installed("pyspark") else without_spark(java())
@@ -110,7 +110,8 @@ def java(environment: Mapping[str, str] = os.environ, which: Callable[[str], str
 
 
 def without_spark(found: Diagnosis) -> Diagnosis:
-    """Only Spark and the lab need Java."""
+    """The diagnosis of Java where Spark is not installed: a missing one is no fault, since only Spark and the lab need
+    it."""
     return replace(found, state=Health.OPTIONAL) if found.state is Health.FAULT else found
 
 

@@ -28,7 +28,7 @@ class Cost:
         return f"{self} {seconds_bounds(self.lower, self.upper)}" if bounds and self.estimate is not None else str(self)
 
     def of(self, unit: str, *, bounds: bool) -> str:
-        """`91.6 task-seconds (likely 88.0 to 95.2)`."""
+        """The cost in words: `91.6 task-seconds (likely 88.0 to 95.2)`."""
         number, _, rest = self.text(bounds=bounds).partition(" ")
         return self.text(bounds=bounds) if self.estimate is None else f"{number} {unit}-seconds {rest}".rstrip()
 
@@ -38,12 +38,12 @@ class Cost:
 
     @property
     def likely(self) -> str:
-        """`88.0 to 95.2`; empty where it is not known."""
+        """The likely range: `88.0 to 95.2`; empty where it is not known."""
         return str(self).partition(" (likely ")[2].rstrip(")")
 
     @property
     def bounds(self) -> str:
-        """`20.1 … 27.0`, the hard ones; empty where nothing is known."""
+        """The hard bounds: `20.1 … 27.0`; empty where nothing is known."""
         return "" if self.estimate is None else seconds_bounds(self.lower, self.upper).strip("[]")
 
 

@@ -27,7 +27,7 @@ _SPARE = (2, 1, 4)
 
 
 def report_dict(report: Report) -> dict[str, Any]:
-    """For `--output json`; text from clients as it is, JSON escapes it."""
+    """The report for `--output json`. Text of clients stays as it is: JSON escapes it."""
     found = asdict(report)
     for finding in (*found["open_findings"], *found["past_findings"]):
         finding["numbers"] = numbers_of(finding["numbers"])
@@ -35,7 +35,7 @@ def report_dict(report: Report) -> dict[str, Any]:
 
 
 def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> str:
-    """For a terminal of `width` columns. `bounds`: hard bounds, too, beside the likely ranges."""
+    """The report for a terminal of `width` columns. `bounds`: hard bounds, too, beside the likely ranges."""
     lines = [*hanging(headline(report, bounds=bounds), width, 0), *hanging(period(report), width, 0), ""]
     lines += _incident_lines(report, width, bounds=bounds)
     if not report.open_findings and not report.past_findings:

@@ -64,9 +64,8 @@ def named_cluster(settings: Settings, name: str) -> Cluster:
 
 
 def client_properties(cluster: Cluster) -> dict[str, str]:
-    """What the file says under `client`, as librdkafka wants it, secrets in it.
-
-    Raises SettingsError for a secret that is not there, IngestError for properties that librdkafka has no equal of."""
+    """The client settings of the file for librdkafka, with their secrets. Raises SettingsError for a secret that is
+    missing, IngestError for properties that librdkafka has no equal of."""
     from ingest.client_config import from_java
 
     return from_java({k: revealed(v) for k, v in cluster.client.items()}, place=f"clusters {cluster.name!r}, client")
@@ -87,7 +86,7 @@ def _source(cluster: Cluster) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class AppLogin:
-    """What the app's server is started with."""
+    """The settings of the app's log-in that its server is started with."""
 
     secrets: str
     """Streamlit's secrets, TOML."""

@@ -26,7 +26,7 @@ class _Part(BaseModel):
 
 
 class Secret(_Part):
-    """Where a secret is: exactly one of an environment variable and a file that holds it."""
+    """The place of a secret: exactly one of an environment variable and a file that holds it."""
 
     env: str | None = None
     file: str | None = None

@@ -46,7 +46,7 @@ def read_settings(path: str | Path) -> Settings:
 
 
 def parse_settings(text: str, name: str) -> Settings:
-    """Like `read_settings`, from text; `name` is what faults call the file."""
+    """The settings in a text, read like `read_settings`; `name` is what faults call the file."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:

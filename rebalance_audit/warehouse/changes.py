@@ -16,7 +16,7 @@ from rebalance_audit.warehouse.storage import folder_of
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What one commit did: the files it added, and the keys it replaced (None: it only appended)."""
+    """The effect of one commit: the files it added, and the keys it replaced (None: it only appended)."""
 
     version: int
     added: tuple[str, ...]
@@ -28,7 +28,7 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """What happened to single rows of a table."""
+    """The changes of single rows of a table since a version."""
 
     keys: pa.Table
     """The asked columns of every row that came, went or changed."""
@@ -37,13 +37,11 @@ class RowChanges:
 
 
 class Changes(DeltaTables):
-    """What happened to tables since a version."""
+    """Reads the changes of tables since a version."""
 
     def changes(self, name: str, since: int | None, until: int | None = None) -> list[TableChange] | None:
-        """What each commit after version `since` did, oldest first; compaction is no change.
-
-        None if part of the history was cleaned up: then everything may have changed.
-        """
+        """The effect of each commit after version `since`, oldest first; compaction is no change. None if part of the
+        history was cleaned up: then everything may have changed."""
         newest = self.version(name)
         if newest is None:
             return []

@@ -15,10 +15,8 @@ _REASON_WIDTH = 160
 
 
 def damage_of(warehouse: Warehouse, name: str) -> str | None:
-    """What is wrong with the table, as its published version is (or its newest), with the remedy; None if nothing is.
-
-    Reads every file's footer, no rows.
-    """
+    """The damage of a table, as its published version is (or its newest), with the remedy, as a sentence; None if there
+    is none. Reads every file's footer, no rows."""
     published = warehouse.published()
     try:
         if warehouse.is_gone(name):
@@ -33,7 +31,7 @@ def damage_of(warehouse: Warehouse, name: str) -> str | None:
 
 
 def damages(warehouse: Warehouse, names: Iterable[str] | None = None) -> dict[str, str]:
-    """What is wrong, by table; of all tables where none is named."""
+    """The damage by table; of all tables where none is named."""
     wanted = [table.name for table in tables.TABLES] if names is None else names
     return {name: why for name in wanted if (why := damage_of(warehouse, name)) is not None}
 

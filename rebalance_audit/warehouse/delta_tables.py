@@ -115,7 +115,7 @@ class DeltaTables:
         return self._lease is not None
 
     def actions(self, name: str, version: int) -> list[dict[str, Any]] | None:
-        """What the commit of this version says, in Delta's own words; None if it was cleaned up."""
+        """The actions in the commit of this version, as Delta has them; None if it was cleaned up."""
         text = self.commit_text(name, version)
         return None if text is None else actions_in(text)
 
@@ -134,7 +134,8 @@ class DeltaTables:
 
     @contextlib.contextmanager
     def staging_folder(self) -> Iterator[str]:
-        """Where tasks may write files that belong to no table yet. Gone afterwards, unless a commit linked them."""
+        """A folder where tasks may write files that belong to no table yet. It is gone afterwards; files that a commit
+        linked stay."""
         name = f"staging/{uuid.uuid4().hex}"
         try:
             yield f"{self.location}/{name}"

@@ -40,14 +40,14 @@ def is_appended(table: str) -> bool:
 
 
 def most_rows(table: str, *, is_soon_replaced: bool) -> int:
-    """In one file of the table."""
+    """The most rows in one file of the table."""
     if is_soon_replaced:
         return SOON_REPLACED_ROWS
     return _MOST_ROWS.get(table, _MOST_OF_APPENDED if is_appended(table) else _MOST_OF_OTHERS)
 
 
 def most_rows_at_once(table: str, *, is_soon_replaced: bool) -> int:
-    """In one file of rows that all are new."""
+    """The most rows in one file if all its rows are new."""
     most = most_rows(table, is_soon_replaced=is_soon_replaced)
     return most if is_soon_replaced else _MOST_AT_ONCE.get(table, most)
 

@@ -81,8 +81,8 @@ _is_keeping = True
 
 
 def keep_nothing() -> None:
-    """From here on this process keeps no columns, values or footers: a task of Spark hardly reads a file twice, and
-    what it writes is read by others."""
+    """Keep no columns, values or footers in this process from here on: a task of Spark hardly reads a file twice, and
+    others read what it writes."""
     global _is_keeping
     _is_keeping = False
 

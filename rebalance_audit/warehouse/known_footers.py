@@ -49,7 +49,8 @@ class _FooterFacts:
                 self._by_file[file] = of_file | self._by_file.get(file, {})
 
     def fresh_among(self, files: Callable[[], Iterable[str]]) -> int:
-        """How many of these files the note lacks something of. The others are forgotten, once there are many."""
+        """How many of these files the note lacks something of. Once there are many such files, those that are not among
+        these are forgotten."""
         with self._lock:
             if len(self._fresh) > BEHIND:
                 self._fresh.intersection_update(files())

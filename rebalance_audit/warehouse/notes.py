@@ -24,7 +24,7 @@ def sealed(name: str, content: Mapping[str, Any]) -> bytes:
 
 
 def content_of(name: str, note: bytes) -> dict[str, Any]:
-    """What `sealed` was given under this name; empty if one byte of it differs."""
+    """The content that `sealed` got under this name; empty if one byte of the note differs."""
     text = note[_HEAD_BYTES:-1]
     if note != _head(name, text) + text + b"}":
         return {}

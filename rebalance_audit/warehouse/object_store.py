@@ -46,7 +46,7 @@ def retry_config() -> dict[str, Any]:
 
 
 def delta_options(location: str) -> dict[str, str] | None:
-    """What deltalake is given beside the environment. None for a folder."""
+    """Options for deltalake beside the environment; None for a folder."""
     scheme, has_scheme, _ = location.partition("://")
     if not has_scheme:
         return None

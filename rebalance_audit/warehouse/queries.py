@@ -105,8 +105,6 @@ def expect_small(is_small: bool) -> None:
 
 
 def cursor() -> duckdb.DuckDBPyConnection:
-    """For one piece of work, in any thread; close it. Not a database of its own: making that takes 20 ms.
-
-    What is registered, and temporary tables and views, are this cursor's; make no others.
-    """
+    """A cursor for one piece of work, in any thread; close it. It is no database of its own: making one takes 20 ms.
+    What is registered, and temporary tables and views, are this cursor's; make no others."""
     return _shared().cursor()

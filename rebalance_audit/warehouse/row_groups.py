@@ -217,17 +217,17 @@ class WantedValues:
 
 
 def row_count_of(groups: Iterable[RowGroup]) -> int:
-    """How many rows these row groups have, wanted ones and others."""
+    """The number of all rows of these row groups, wanted ones and others."""
     return sum(held_in(group.file, "group_id")[group.number].row_count for group in groups)
 
 
 def files_with_values(files: Sequence[str], column: str) -> list[str]:
-    """Those of the files in which the column may have a value other than null."""
+    """The files in which the column may have a value other than null."""
     return [file for file in files if any(held.may_be_any or held.first is not None for held in held_in(file, column))]
 
 
 class ColumnOfGroup(NamedTuple):
-    """What a row group says of one of its columns."""
+    """The statistics of one column of a row group."""
 
     row_count: int
     first: Any = None
@@ -237,7 +237,7 @@ class ColumnOfGroup(NamedTuple):
     may_be_null: bool = True
 
     def among(self, values: Sequence[str]) -> Sequence[str]:
-        """Those of the sorted values that may be in it."""
+        """The values, of these sorted ones, that the row group may hold."""
         if self.may_be_any:
             return values
         if self.first is None or self.last is None:
@@ -245,7 +245,7 @@ class ColumnOfGroup(NamedTuple):
         return values[bisect_left(values, self.first) : bisect_right(values, self.last)]
 
     def is_outside(self, low: Any, high: Any) -> bool:
-        """No value is at least `low` and below `high` (None: no bound); null is lower than any."""
+        """Whether no value is at least `low` and below `high` (None: no bound); null is lower than any."""
         if self.may_be_any or (low is None and self.may_be_null):
             return False
         if self.first is None or self.last is None:
@@ -255,7 +255,8 @@ class ColumnOfGroup(NamedTuple):
 
 @functools.lru_cache(maxsize=1 << 16)
 def held_in(file: str, column: str | None) -> tuple[ColumnOfGroup, ...]:
-    """What each row group of a file holds. Kept, since a cycle asks the same files dozens of times."""
+    """The statistics of the column in each row group of a file. They are kept, since a cycle asks the same files dozens
+    of times."""
     return tuple(map(ColumnOfGroup._make, known(file, f"held {column}", lambda: _held_in(file, column))))
 
 

@@ -34,7 +34,7 @@ class Head:
 
     @property
     def message(self) -> bytes:
-        """What is signed: all but the signature."""
+        """The bytes that are signed: the whole head but its signature."""
         return canonical({name: value for name, value in asdict(self).items() if name != "signature"})
 
     @property

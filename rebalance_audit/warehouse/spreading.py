@@ -23,7 +23,7 @@ def in_this_process(byte_count: int) -> None:
 def spread_over(
     spread: Spread, pieces: Sequence[Piece], work: Callable[[Piece], Iterator[pa.RecordBatch]], out: pa.Schema
 ) -> pa.Table:
-    """What the work says of each piece, in no order."""
+    """The results of the work on each piece, in no order."""
 
     def task(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in (number for some in numbers for number in some["number"].to_pylist()):

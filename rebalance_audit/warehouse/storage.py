@@ -85,7 +85,7 @@ def passing_fault(error: BaseException) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a file holds, and what must still be true when it is replaced."""
+    """A file's content, and the condition under which it may be replaced."""
 
     content: bytes
     tag: str
@@ -100,7 +100,7 @@ class Files(Protocol):
     is_local: bool
 
     def path(self, name: str) -> str:
-        """Its name on `fs`."""
+        """A file's name on `fs`."""
 
     def is_there(self, name: str) -> bool:
         """A file of that name; a store has no folders."""
@@ -118,7 +118,7 @@ class Files(Protocol):
         """Gives up the file that had this tag. If another process took it meanwhile, that process keeps it."""
 
     def age_ms(self, name: str) -> int | None:
-        """How long ago it was written, by the store's own clock; None where there is no such clock."""
+        """Milliseconds since a file was written, by the store's own clock; None where there is no such clock."""
 
     def make_folder_of(self, name: str) -> None: ...
 

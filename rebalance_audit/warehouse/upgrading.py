@@ -58,7 +58,8 @@ def _names_in(type_: pa.DataType) -> Any:
 
 
 def upgrade(opened: Warehouse, names: list[str], reached: Callable[[str], None] = lambda point: None) -> None:
-    """Only for the one who holds the lease. `reached` is called after every step, for tests."""
+    """Extend tables of an older release. Only for the one who holds the lease. `reached` is called after every step,
+    for tests."""
     for name in names:
         columns = opened.stored_columns(name, None)
         if columns is not None and not _has_all(columns, arrow_schema(name)):

@@ -220,7 +220,7 @@ class Warehouse(Upkeep):
     def read_files(
         self, name: str, files: Sequence[str], columns: Sequence[str], where: str, *, distinct: bool = False
     ) -> pa.Table:
-        """Like `read`, from some of the table's files. `distinct`: rows that are alike come once."""
+        """Rows of some of the table's files, read like `read`. `distinct`: rows that are alike come once."""
         schema = pa.schema([self.schema(name).field(c) for c in columns])
         return self._rows(name, files, schema, where, distinct=distinct) if files else schema.empty_table()
 
@@ -312,7 +312,7 @@ class Warehouse(Upkeep):
         self._files.delete_folder("staging")
 
     def recall(self, note: str) -> dict[str, Any]:
-        """What `remember` kept last under this name; empty if nothing, or if it is damaged."""
+        """The content that `remember` kept last under this name; empty if there is none, or it is damaged."""
         text = self._files.read(f"notes/{note}.json")
         return {} if text is None else content_of(note, text)
 

@@ -29,7 +29,7 @@ WITHOUT_LOGS = "no logs were given (--logs), so starts and many causes are infer
 
 
 def explain_group(group: str, places: Places, shown: Shown) -> None:
-    """Raises UsageError and CommandError."""
+    """Print why a group of a cluster or an evidence folder rebalanced. Raises UsageError and CommandError."""
     from rebalance_audit.commands.explain.group_reading import from_cluster, from_folder
 
     if places.metadata:
@@ -48,7 +48,7 @@ def explain_group(group: str, places: Places, shown: Shown) -> None:
 
 
 def explain_stored_group(group: str, location: str, cluster_id: str | None, shown: Shown) -> None:
-    """Raises UsageError and CommandError."""
+    """Print why a group of a warehouse rebalanced. Raises UsageError and CommandError."""
     from rebalance_audit.commands.explain.stored import stored_answer
 
     answer, moves = stored_answer(location, group, cluster_id)

@@ -40,7 +40,7 @@ class _Everything:
 
 
 def explain_groups(places: Places, shown: Shown) -> None:
-    """Raises UsageError and CommandError."""
+    """Print the groups that are worth explaining, the costliest first. Raises UsageError and CommandError."""
     from rebalance_audit.domain.explain.standstills import standstill_stories
 
     if places.metadata:
@@ -58,7 +58,8 @@ def write_groups(
     standstills: Sequence[StandstillStory],
     shown: Shown,
 ) -> None:
-    """`groups`: cluster, group, numbers of rebalances and standstills, and cost of each; one at least."""
+    """Print the table of groups. `groups`: cluster, group, numbers of rebalances and standstills, and cost of each; one
+    at least."""
     from rebalance_audit.domain.explain.incidents import answer
     from rebalance_audit.domain.explain.layout import hanging
 

@@ -24,7 +24,8 @@ NOT_SAID = (
 
 
 def history_of_plan(config: Mapping[str, str], plan: ReassignmentPlan) -> ReassignmentHistory:
-    """Where every partition of the plan is now, and the throttles, as far as brokers say. Raises IngestError."""
+    """The present state of every partition of the plan, and the throttles, as far as brokers show them. Raises
+    IngestError."""
     from ingest.live_partitions import LivePartitions
     from rebalance_audit.domain.reassign import ReassignmentHistory
 
@@ -42,7 +43,7 @@ def history_of_plan(config: Mapping[str, str], plan: ReassignmentPlan) -> Reassi
 
 
 def write(config: Mapping[str, str], target: str, output: Output) -> None:
-    """Raises CommandError if there is no such topic or partition."""
+    """Print the present state of partitions. Raises CommandError if there is no such topic or partition."""
     from ingest.live_partitions import LivePartitions
 
     live = LivePartitions(config)

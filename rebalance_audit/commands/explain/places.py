@@ -55,7 +55,7 @@ class Places:
 
     @property
     def is_brokers_alone(self) -> bool:
-        """No file to read: only what brokers say now."""
+        """Whether no file is to be read: only what brokers say now."""
         return bool(self.bootstrap) and not (self.log_folders or self.metadata)
 
     def client_config(self) -> dict[str, Any]:

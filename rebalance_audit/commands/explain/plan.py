@@ -23,7 +23,7 @@ _OF_REASSIGNMENT = COLUMNS[COLUMNS.index("reassignment_id") :]
 
 
 def explain_plan(file: Path, places: Places, shown: Shown) -> None:
-    """Raises UsageError and CommandError."""
+    """Print the outcome of each line of a reassignment plan. Raises UsageError and CommandError."""
     asked = read(file)  # before reading for minutes
     if places.is_brokers_alone:
         history = live_partitions.history_of_plan(places.client_config(), asked)
@@ -33,7 +33,7 @@ def explain_plan(file: Path, places: Places, shown: Shown) -> None:
 
 
 def read(file: Path) -> ReassignmentPlan:
-    """Raises CommandError."""
+    """The plan in a file, or on stdin. Raises CommandError."""
     from rebalance_audit.domain.reassign.plan import PlanError, read_plan
 
     try:

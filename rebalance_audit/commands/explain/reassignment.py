@@ -21,7 +21,7 @@ NAMED = 12
 
 
 def explain_reassignment(target: str, places: Places, shown: Shown) -> None:
-    """Raises UsageError and CommandError."""
+    """Print what became of a partition's or a topic's reassignments. Raises UsageError and CommandError."""
     from rebalance_audit.domain.publish.leader_moves import OFFSETS_TOPIC
 
     if places.is_brokers_alone:
@@ -59,7 +59,7 @@ def history_of(folder: EvidenceFolder, progress: Progress) -> ReassignmentHistor
 
 
 def chosen(history: ReassignmentHistory, target: str) -> list[Reassignment]:
-    """Those of a topic or `TOPIC-PARTITION`, in order. Raises CommandError, naming what is there."""
+    """The reassignments of a topic or of `TOPIC-PARTITION`, in order. Raises CommandError with what there is."""
     found = [r for r in history.reassignments if target in (r.topic, r.name)]
     if found:
         return found

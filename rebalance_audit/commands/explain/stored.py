@@ -25,7 +25,7 @@ _FINDINGS = "SELECT * FROM gold.finding WHERE cluster_id = ? AND list_contains(?
 
 
 def stored_answer(location: str, group: str, cluster_id: str | None) -> tuple[Answer, list[LeaderMove]]:
-    """Raises UsageError and CommandError."""
+    """The rows about a group of a warehouse. Raises UsageError and CommandError."""
     from rebalance_audit.commands.explain.group import WITHOUT_LOGS, Answer
     from rebalance_audit.domain.incidents import incident_of
     from rebalance_audit.domain.model import Finding, from_row
@@ -49,7 +49,7 @@ def stored_answer(location: str, group: str, cluster_id: str | None) -> tuple[An
 
 
 def explain_stored_groups(location: str, cluster_id: str | None, shown: Shown) -> None:
-    """Raises UsageError, CommandError and WarehouseError."""
+    """Print the groups of a warehouse that are worth explaining. Raises UsageError, CommandError and WarehouseError."""
     from rebalance_audit.commands.explain.groups import write_groups
     from rebalance_audit.commands.rows import published, refuse_unknown_cluster
     from rebalance_audit.domain import numbers

@@ -64,12 +64,13 @@ class StageRuns:
         return self._is_done(lambda: self._run(newer, may_wait=may_wait))
 
     def send(self) -> bool:
-        """What the tables say, to the targets. False as `run`."""
+        """Send news of the tables to the targets. False as for `run`."""
         self._unsent_since = time.monotonic() if self._unsent_since is None else self._unsent_since
         return self._is_done(lambda: self._send(lambda moment: set()))
 
     def hear_answers(self) -> bool:
-        """Whether somebody acknowledged or silenced something since the last look: the targets hear of it then."""
+        """Whether somebody acknowledged or silenced something since the last look; then the targets are brought up to
+        date."""
         from rebalance_audit.warehouse.responses import TABLE
 
         now = time.monotonic()

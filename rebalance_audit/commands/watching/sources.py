@@ -24,7 +24,7 @@ LOOK_S = 15.0
 
 
 class Collecting(threading.Thread):
-    """Collects until stopped; a broker that is away is asked again."""
+    """Collects until it is stopped; a broker that is away is tried again."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Collecting(threading.Thread):
 
 
 class SourceWatch(threading.Thread):
-    """Says when a source gives no evidence any more, and when it does again."""
+    """Reports when a source's evidence stops, and when it is back."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class SourceWatch(threading.Thread):
         self._collector: Collecting | None = None
 
     def looks_after(self, collector: Collecting) -> None:
-        """The collector to look after, from now on."""
+        """Watch this collector from now on."""
         self._collector = collector
         if self.ident is None:
             self.start()

@@ -22,7 +22,7 @@ _WITHOUT_A_HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What is in head.json."""
+    """The content of head.json."""
 
     head: Head
     frontier: Frontier

@@ -9,7 +9,7 @@ from rebalance_audit.warehouse.storage import WarehouseError, files_at
 
 
 class SecondPlace:
-    """Where heads are written as well, so that a warehouse that is set back as a whole is noticed."""
+    """A second place that heads are written to, so that a warehouse that is set back as a whole is noticed."""
 
     def __init__(self, location: str) -> None:
         self._files = files_at(location)
@@ -47,7 +47,8 @@ class SecondPlace:
         return head_of(lines[-1], f"{self.location}/heads.jsonl") if lines else None
 
     def all(self) -> list[Head]:
-        """In the order in which they were written. Raises WarehouseError if there is none, or one is damaged."""
+        """All heads in the order in which they were written. Raises WarehouseError if there is none, or one is
+        damaged."""
         if self._files.is_local:
             lines = (self._files.read("heads.jsonl") or b"").splitlines()
         else:
