@@ -70,10 +70,12 @@ def test_both_packages_have_what_the_code_reads_beside_itself(built: Path) -> No
     assert {"rebalance_audit/reports/report.html.j2", "app/style.css", "app/time_line.js"} <= names
     assert {"spark_jobs/log4j2.properties", "infra/lab/poms/kafka-4.3.0.xml"} <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert {"rebalance_audit/py.typed", "ingest/py.typed", "spark_jobs/py.typed"} <= names
     assert not any(name.startswith("tests/") for name in names)
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         inside = {name.partition("/")[2] for name in sdist.getnames()}
-    assert {"pyproject.toml", "LICENSE", "README.md", "rebalance_audit/cli.py"} <= inside
+    assert {"pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md", "rebalance_audit/cli.py"} <= inside
+    assert not any(name.startswith("tests/") for name in inside)
 
 
 def test_a_collector_needs_neither_spark_nor_streamlit(installed: Path) -> None:
