@@ -106,8 +106,10 @@ def tasks_waiting(history: History) -> list[Finding]:
 
 def _delay_advice(stays_away: bool, is_late: bool) -> str:
     if is_late:
-        return "Look at the leader's log: the round that ends the delay did not come. Restarting the leader hands out "
-        "its tasks."
+        return (
+            "Look at the leader's log: the round that ends the delay did not come. Restarting the leader hands out its "
+            "tasks."
+        )
     if stays_away:
         return (
             "Bring the worker back, or take it out for good; while scaling down or with quick restarts elsewhere, a "

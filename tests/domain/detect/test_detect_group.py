@@ -622,6 +622,7 @@ def test_every_finding_keeps_the_laws_of_its_table(case: Case) -> None:
         assert re.fullmatch(rf"{finding.rule_id.lower()}:[0-9a-f]{{16}}", finding.finding_id)
         assert isinstance(json.loads(finding.numbers or ""), dict)
         assert finding.advice
+        assert finding.advice.endswith("."), finding.advice
         assert "\n" not in finding.title
         assert "None" not in finding.title + (finding.detail or "")
 
