@@ -34,7 +34,6 @@ from spark_jobs.commits.keys import COMMIT, TOMBSTONE
 WARM_UP_PASSES = 2
 PYTHON_RECORDS = 200_000
 """The plain decoder is timed on so many of them."""
-GOAL_OF_SERDE, LEAST_OF_SERDE = 1.0, 0.8
 
 
 def batches(arrow: Path) -> Iterator[pa.RecordBatch]:

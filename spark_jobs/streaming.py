@@ -29,7 +29,6 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.landing_files import write_landing_file
 from rebalance_audit.warehouse.storage import Files, files_at
 
-SOURCE_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 GROUP_PREFIX = "rebalance-audit-stream"
 """The prefix of the group ids that the source's consumers carry: none of them joins or commits."""
 FLUSH_ROWS, FLUSH_BYTES = 400_000, 32 << 20

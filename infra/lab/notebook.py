@@ -140,10 +140,6 @@ class Notebook:
             if faults:
                 raise LabError(f"Group {group} went otherwise than the scenario says: {'; '.join(faults)}.")
 
-    def declare(self, group: str, **facts: str | int) -> None:
-        """Change what was declared, or add to it."""
-        self.groups[group] |= facts
-
     def _declare(self, group: str, **facts: str) -> None:
         self.groups[group] = dict(facts) | {"rebalances": []}
         self._present.setdefault(group, [])

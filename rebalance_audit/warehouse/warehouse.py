@@ -290,11 +290,6 @@ class Warehouse(Upkeep):
         names = self._files.names(f"landing/{noun}")
         return [f"{self.location}/landing/{noun}/{n}" for n in names if n.endswith(".parquet")]
 
-    def parquet_files(self, folder: str) -> list[str]:
-        """Absolute names of the Parquet files right in a folder of the warehouse."""
-        inside = folder.removeprefix(self.location).strip("/")
-        return [f"{self.location}/{inside}/{n}" for n in self._files.names(inside) if n.endswith(".parquet")]
-
     @contextlib.contextmanager
     def staging_file(self, name: str, data: pa.Table) -> Iterator[str]:
         """The rows as a Parquet file that belongs to no table yet; for `replace` and `adopt`."""

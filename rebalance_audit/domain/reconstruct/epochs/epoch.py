@@ -34,7 +34,6 @@ class LiveMember:
 
     member_id: str
     metadata: Any
-    joined_epoch: int | None = None
     held: dict[str, Held] = field(default_factory=dict)
     """Assigned or still to be revoked: it works on both."""
     pending: frozenset[str] = frozenset()
