@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from streamlit.web import cli
 
 from app import access, server
 from app.queries import opened, opened_for_visitor
 from app.server import ask_homes_questions
-from rebalance_audit import cli
 from rebalance_audit.warehouse.catalog import Catalog
 from tests.app import gold_rows
 from tests.app.test_access import RULES
