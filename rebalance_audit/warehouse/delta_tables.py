@@ -21,6 +21,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of, rows_where, whole
+from rebalance_audit.warehouse.delta_log import OpenTable, commit_text
 from rebalance_audit.warehouse.evidence_log import COMMIT_ID, actions_in
 from rebalance_audit.warehouse.file_sizes import in_order, most_rows, soon_replaced
 from rebalance_audit.warehouse.kept_columns import linked, put_rows, row_group
@@ -48,13 +49,11 @@ class DeltaTables:
         self._options = _delta_options(self.location)
         self._lease: Lease | None = None
         self._file_lists: dict[tuple[str, int], list[str]] = {}
-        self._newest: dict[str, DeltaTable] = {}
+        self._newest: dict[str, OpenTable] = {}
         self._checked: set[str] = set()
         """The open tables that only this process can have changed since; for the one writer."""
         self._absent: set[str] = set()
         """Likewise, tables nobody has written to yet."""
-        self._transactions: dict[tuple[str, int, str], int | None] = {}
-        """By table, version and application. A run asks for them dozens of times, at 1 to 2 ms each."""
         self._small_files: dict[str, int] = {}
         """The most small files that each table may have by now, for tables that were looked at before."""
         self.spread_of: SpreadOf = in_this_process
@@ -68,8 +67,8 @@ class DeltaTables:
 
     def version(self, name: str) -> int | None:
         """The table's newest version; None if nothing was ever written to it."""
-        table = self._delta(name)
-        return None if table is None else int(table.version())
+        table = self._open_table(name)
+        return None if table is None else table.version
 
     def files(self, name: str, version: int | None = None) -> list[str]:
         """Absolute names of the Parquet files that make up the table."""
@@ -78,16 +77,16 @@ class DeltaTables:
         known = None if version is None else self._file_lists.get((name, version))
         if known is not None:
             return known
-        table = self._delta(name, version)
+        table = self._open_table(name, version)
         if table is None:
             return []
-        if "deletionVectors" in (table.protocol().reader_features or []):
+        if table.has_deletion_vectors:
             raise WarehouseError(
                 f"{self.location}: another program switched deletion vectors on for {name}; purge them and switch "
                 "delta.enableDeletionVectors off."
             )
-        found = [str(uri) for uri in table.file_uris()]
-        self._file_lists[name, int(table.version())] = found
+        found = [self._file_uri(name, path) for path in table.files]
+        self._file_lists[name, table.version] = found
         return found
 
     def transaction_version(self, name: str, app_id: str) -> int | None:
@@ -95,19 +94,13 @@ class DeltaTables:
         return self.transaction_versions(name, [app_id])[app_id]
 
     def transaction_versions(self, name: str, app_ids: Sequence[str]) -> dict[str, int | None]:
-        table = self._delta(name)
-        return {app: None if table is None else self._transaction(name, table, app) for app in app_ids}
-
-    def _transaction(self, name: str, table: DeltaTable, app_id: str) -> int | None:
-        place = name, int(table.version()), app_id
-        if place not in self._transactions:
-            self._transactions[place] = table.transaction_version(app_id)
-        return self._transactions[place]
+        table = self._open_table(name)
+        return {app: None if table is None else table.transaction_version(app) for app in app_ids}
 
     def table_id(self, name: str) -> str | None:
         """The table's own id: a table that was removed and made again has another one."""
-        table = self._delta(name)
-        return None if table is None else str(table.metadata().id)
+        table = self._open_table(name)
+        return None if table is None else table.id
 
     @property
     def is_writing(self) -> bool:
@@ -121,7 +114,11 @@ class DeltaTables:
 
     def commit_text(self, name: str, version: int) -> bytes | None:
         """The file of the commit of this version; None if it was cleaned up."""
-        return self._files.read(f"{folder_of(name)}/_delta_log/{version:020d}.json")
+        return self._files.read(self._commit_file(name, version))
+
+    @staticmethod
+    def _commit_file(name: str, version: int) -> str:
+        return f"{folder_of(name)}/_delta_log/{version:020d}.json"
 
     def has_file(self, uri: str) -> bool:
         """Whether a Parquet file, named as `files` names it, is still there."""
@@ -148,10 +145,8 @@ class DeltaTables:
 
     def stored_columns(self, name: str, version: int | None) -> pa.Schema | None:
         """The columns that the table was written with; None if it is empty or not there. `version` None: the newest."""
-        table = self._delta(name, version)
-        if table is None or not table.file_uris():
-            return None
-        return pa.schema(table.schema().to_arrow())
+        table = self._open_table(name, version)
+        return None if table is None or not table.files else table.columns
 
     def _uri(self, name: str) -> str:
         return f"{self.location}/{folder_of(name)}"
@@ -159,12 +154,12 @@ class DeltaTables:
     def _file_uri(self, name: str, path: str) -> str:
         return path if path.startswith("/") or "://" in path else f"{self._uri(name)}/{path}"
 
-    def _delta(self, name: str, version: int | None = None) -> DeltaTable | None:
+    def _open_table(self, name: str, version: int | None = None) -> OpenTable | None:
         known_name(name)
         known = self._newest.get(name)
         if version is not None:
-            return known if known is not None and known.version() == version else self._opened(name, version)
-        if name in self._absent or (known is not None and self._is_newest(name, int(known.version()))):
+            return known if known is not None and known.version == version else self._opened(name, version)
+        if name in self._absent or (known is not None and self._is_newest(name, known.version)):
             return known
         opened = self._opened(name)
         if opened is not None:
@@ -186,7 +181,11 @@ class DeltaTables:
             self._checked.add(name)
         return is_newest
 
-    def _opened(self, name: str, version: int | None = None) -> DeltaTable | None:
+    def _opened(self, name: str, version: int | None = None) -> OpenTable | None:
+        table = self._delta_table(name, version)
+        return None if table is None else OpenTable(table)
+
+    def _delta_table(self, name: str, version: int | None = None) -> DeltaTable | None:
         if self._files.is_local and not self._files.is_there(f"{folder_of(name)}/_delta_log"):
             return None  # DeltaTable() would say so more slowly
         try:
@@ -262,38 +261,59 @@ class DeltaTables:
         table = self._newest.get(name) if name in self._checked else self._opened(name)
         self._forget(name)  # a commit changes it, and what it is after one that failed nobody knows
         assert table is not None, name
-        next_version, commit_id = int(table.version()) + 1, uuid.uuid4().hex
+        commit_id = uuid.uuid4().hex
         try:
-            table.create_write_transaction(
-                actions,
-                mode="append",
-                schema=table.schema(),
-                commit_properties=CommitProperties(
-                    app_transactions=[Transaction(app, version) for app, version in transactions.items()],
-                    custom_metadata={**metadata, COMMIT_ID: commit_id},
-                    max_commit_retries=0,
-                ),
-            )
-        except (DeltaError, OSError):
+            if table.may_commit(actions):
+                text = commit_text(actions, transactions, {**metadata, COMMIT_ID: commit_id})
+                if not self._files.write_new(self._commit_file(name, table.version + 1), text):
+                    return False
+            else:
+                self._commit_by_library(name, table.version, actions, transactions, {**metadata, COMMIT_ID: commit_id})
+        except Exception:
             # The answer may have been lost, and the commit be there.
-            log = self._files.read(f"{folder_of(name)}/_delta_log/{next_version:020d}.json")
+            log = self.commit_text(name, table.version + 1)
             if log is None:
                 raise
             return commit_id.encode() in log
-        table.update_incremental()
-        self._newest[name] = table
+        table = self._newest[name] = table.after(actions, transactions)
+        if table.is_due_for_checkpoint:
+            self._write_checkpoint(name)
         if name in self._small_files:
             self._small_files[name] += sum(isinstance(action, AddAction) for action in actions)
-        self._forget_before(name, int(table.version()))
+        for listed in [listed for listed in self._file_lists if listed[0] == name and listed[1] < table.version - 8]:
+            del self._file_lists[listed]
         if self._lease is not None:
             self._checked.add(name)
         return True
 
-    def _forget_before(self, name: str, version: int) -> None:
-        for place in [place for place in self._transactions if place[0] == name and place[1] < version]:
-            del self._transactions[place]
-        for listed in [listed for listed in self._file_lists if listed[0] == name and listed[1] < version - 8]:
-            del self._file_lists[listed]
+    def _commit_by_library(
+        self,
+        name: str,
+        version: int,
+        actions: Sequence[AddAction | RemoveAction],
+        transactions: Mapping[str, int],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        table = self._delta_table(name, version)
+        assert table is not None, name
+        table.create_write_transaction(
+            actions,
+            mode="append",
+            schema=table.schema(),
+            commit_properties=CommitProperties(
+                app_transactions=[Transaction(app, version) for app, version in transactions.items()],
+                custom_metadata=dict(metadata),
+                max_commit_retries=0,
+            ),
+        )
+
+    def _write_checkpoint(self, name: str) -> None:
+        """So that whoever opens the table reads few commits. If it fails, the next one has all of it."""
+        with contextlib.suppress(DeltaError, OSError):
+            table = self._delta_table(name)
+            if table is not None:
+                table.create_checkpoint()
+                table.cleanup_metadata()  # what is older than delta.logRetentionDuration; see `changes`
 
     def _forget(self, name: str) -> None:
         self._newest.pop(name, None)
@@ -399,8 +419,3 @@ def as_mapping(transaction: Transactions) -> dict[str, int]:
     if transaction is None:
         return {}
     return dict([transaction]) if isinstance(transaction, tuple) else dict(transaction)
-
-
-def paths_and_sizes(table: DeltaTable) -> list[tuple[str, int]]:
-    actions = pa.table(table.get_add_actions(flatten=True))
-    return list(zip(actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist(), strict=True))

@@ -56,6 +56,9 @@ class ObjectFiles:
     def write(self, name: str, data: bytes | pa.Buffer) -> None:
         self._store.put(self._key(name), bytes(data))  # an object appears when its upload ends
 
+    def write_new(self, name: str, data: bytes) -> bool:
+        return self.write_if(name, data, None) is not None
+
     def write_if(self, name: str, data: bytes, tag: str | None) -> str | None:
         try:
             done = self._store.put(self._key(name), data, mode="create" if tag is None else {"e_tag": tag})

@@ -111,6 +111,9 @@ class Files(Protocol):
 
     def write(self, name: str, data: bytes | pa.Buffer) -> None: ...
 
+    def write_new(self, name: str, data: bytes) -> bool:
+        """Write what is not there yet. False: another was quicker."""
+
     def write_if(self, name: str, data: bytes, tag: str | None) -> str | None:
         """Replace what had this tag (None: write what is not there yet). Its new tag; None if another was quicker."""
 
@@ -191,6 +194,20 @@ class FolderFiles:
             os.fsync(folder)  # else the rename itself may be lost with the power
         finally:
             os.close(folder)
+
+    def write_new(self, name: str, data: bytes) -> bool:
+        path = self.path(name)
+        unfinished = f"{path}.{uuid.uuid4().hex[:8]}.tmp"
+        try:
+            with open(unfinished, "wb") as file:
+                file.write(data)
+            os.link(unfinished, path)  # appears whole, and only where there is none
+        except FileExistsError:
+            return False
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(unfinished)
+        return True
 
     def write_if(self, name: str, data: bytes, tag: str | None) -> str | None:
         with self._alone(name):

@@ -14,7 +14,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of
 from rebalance_audit.warehouse.changes import Changes
-from rebalance_audit.warehouse.delta_tables import paths_and_sizes, read_parquet
+from rebalance_audit.warehouse.delta_tables import read_parquet
 from rebalance_audit.warehouse.evidence_log import SAME_ROWS
 from rebalance_audit.warehouse.publications import Publications
 from rebalance_audit.warehouse.queries import cursor
@@ -29,11 +29,10 @@ class Upkeep(Publications, Changes):
         """Makes fewer, larger files, and deletes files that no version of the last `keep_hours` needs. Readers see the
         same rows as before, from fewer files.
         """
-        table = self._delta(name)
-        if table is None:
+        if not self.exists(name):
             return
         self.join_small_files(name, at_least=2)
-        table = self._opened(name)
+        table = self._delta_table(name)
         assert table is not None, name
         self._forget(name)  # its log is about to change
         table.create_checkpoint()
@@ -51,21 +50,19 @@ class Upkeep(Publications, Changes):
         least = SMALL_FILES if at_least is None else at_least
         if self._small_files.get(name, least) < least:
             return False  # what joins is added, so that runs are looked at when there are new ones
-        table = self._delta(name)
+        table = self._open_table(name)
         if table is None:
             return False
-        listed = pa.table(table.get_add_actions(flatten=True))
-        rows_of = dict(zip(*(listed[column].to_pylist() for column in ("path", "num_records")), strict=True))
-        sizes = dict(zip(*(listed[column].to_pylist() for column in ("path", "size_bytes")), strict=True))
-        tiers = tiers_of(name, rows_of, least)
+        tiers = tiers_of(name, {path: stored.row_count for path, stored in table.files.items()}, least)
         full = [tier for tier in tiers if tier.is_full]
         self._small_files[name] = max((len(tier.files) for tier in tiers if not tier.is_full), default=0)
         if not full:
             return False
-        now_ms, before = int(time.time() * 1000), int(table.version())
-        removes = [RemoveAction(path, False, now_ms, sizes[path], {}) for tier in full for path in tier.files]
+        now_ms, before = int(time.time() * 1000), table.version
+        sizes = {path: table.files[path].size for tier in full for path in tier.files}
+        removes = [RemoveAction(path, False, now_ms, size, {}) for path, size in sizes.items()]
         with self.staging_folder() as folder:
-            adds = self._joined(name, full, sum(sizes[path] for tier in full for path in tier.files), folder)
+            adds = self._joined(name, full, sum(sizes.values()), folder)
             self._commit(name, [*removes, *adds], {}, {})
         self._republish(name, before)
         return True
@@ -98,14 +95,14 @@ class Upkeep(Publications, Changes):
 
         For what the whole warehouse forgets at once: rows that follow from these must go from their tables as well.
         """
-        table = self._delta(name)
+        table = self._open_table(name)
         if table is None:
             return 0
         schema, gone_count = self.schema(name), 0
         adds: list[AddAction] = []
         removes: list[RemoveAction] = []
         now_ms = int(time.time() * 1000)
-        for path, size in paths_and_sizes(table):
+        for path, stored in table.files.items():
             uri = self._file_uri(name, path)
             with cursor() as db:
                 source = relation([uri])
@@ -116,13 +113,13 @@ class Upkeep(Publications, Changes):
                 listed = ", ".join(f'"{column}"' for column in schema.names)
                 kept = db.execute(f"SELECT {listed} FROM {source} WHERE ({goes}) IS NOT true", list(params))
                 rest = in_types_of(kept.to_arrow_table(), schema)
-            removes.append(RemoveAction(path, True, now_ms, size, {}))  # rows go: the log of evidence sees that
+            removes.append(RemoveAction(path, True, now_ms, stored.size, {}))  # rows go: the log of evidence sees that
             if rest.num_rows:
                 file = f"part-{uuid.uuid4().hex}.parquet"
                 self._put_parquet(name, file, rest)
                 adds.append(self._add_action(name, file, is_change=False))
         if removes:
-            before = int(table.version())
+            before = table.version
             self._write(name, None, None, adds, removes)
             self._republish(name, before)
         return gone_count
@@ -138,7 +135,7 @@ class Upkeep(Publications, Changes):
 
     def delete_unused(self, name: str, keep_hours: int) -> None:
         """Delete files that no version of the last `keep_hours` needs."""
-        table = self._delta(name)
+        table = self._delta_table(name)
         if table is not None:
             table.vacuum(retention_hours=keep_hours, dry_run=False, enforce_retention_duration=False)
             self._forget(name)
@@ -157,10 +154,11 @@ class Upkeep(Publications, Changes):
 
     def extend(self, name: str, extended: Callable[[pa.Table], pa.Table]) -> None:
         """Rewrite every file of the table with all columns, in one commit that changes no data."""
-        table = self._delta(name)
+        table, opened = self._delta_table(name), self._open_table(name)
         assert table is not None
+        assert opened is not None
         adds = []
-        for path, _ in paths_and_sizes(table):
+        for path in opened.files:
             file = f"part-{uuid.uuid4().hex}.parquet"
             self._put_parquet(name, file, extended(read_parquet(self._file_uri(name, path))))
             add = self._add_action(name, file)

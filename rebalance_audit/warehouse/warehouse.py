@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import in_types_of
 from rebalance_audit.warehouse.changes import TableChange
-from rebalance_audit.warehouse.delta_tables import Transactions, known_name, paths_and_sizes
+from rebalance_audit.warehouse.delta_tables import Transactions, known_name
 from rebalance_audit.warehouse.evidence_log import Act, add_news, read_head
 from rebalance_audit.warehouse.file_sizes import in_order
 from rebalance_audit.warehouse.kept_columns import put_rows
@@ -155,13 +155,12 @@ class Warehouse(Upkeep):
         removes: list[RemoveAction] = []
         metadata: dict[str, Any] = {}
         fresh: Sequence[pa.Table | str] = [data] if isinstance(data, pa.Table) else data
-        table = self._delta(name)
-        if table is not None and table.file_uris():
-            sizes = {str(p): int(s) for p, s in paths_and_sizes(table)}
+        table = self._open_table(name)
+        if table is not None and table.files:
             if keys is None:
-                touched = list(sizes)
+                touched = list(table.files)
             else:
-                files = {self._file_uri(name, path): path for path in sizes}
+                files = {self._file_uri(name, path): path for path in table.files}
                 own = tables.BY_NAME[name].key
                 found = differing(name, self._uri(name), self.schema(name), list(files), data, keys, since, own)
                 touched = [files[uri] for uri in found.touched]
@@ -169,7 +168,7 @@ class Warehouse(Upkeep):
                 fresh, keys = found.fresh, found.keys
                 metadata["keptFiles"] = json.dumps(found.kept)
             now_ms = int(time.time() * 1000)
-            removes = [RemoveAction(path, True, now_ms, sizes[path], {}) for path in touched]
+            removes = [RemoveAction(path, True, now_ms, table.files[path].size, {}) for path in touched]
         is_changed = bool(adds or removes) or any(isinstance(rows, str) or rows.num_rows for rows in fresh)
         if only_if_changed and table is not None and not is_changed:
             return False
