@@ -6,10 +6,13 @@ Small results of wide scans, so DuckDB makes them on the driver.
 from __future__ import annotations
 
 import json
+from array import array
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain, groupby
+from operator import itemgetter
 from sys import intern
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -34,7 +37,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import kept_votes
 from spark_jobs.group_rows import places_table, rows_of_groups
 from spark_jobs.kept_folds import folded
-from spark_jobs.kept_votes import Answers, Number, Stretch, Versions, Voter, Votes
+from spark_jobs.kept_votes import Answers, ClusterVotes, Number, Stretch, Versions, Voter, Votes, VotesByCluster
 
 PAIRS_PER_STRETCH = 20
 STRETCH_MS = 6 * 3_600_000
@@ -56,8 +59,8 @@ class NodePairs:
     node: str
     zone: str | None
     """The configured zone."""
-    pairs: tuple[tuple[int, int], ...]
-    """(local time of a line, UTC time of the record it belongs to)."""
+    pairs: array[int]
+    """Local time of a line, UTC time of the record it belongs to, local time of the next line and so on."""
     first_ref: str | None
     """One of these lines."""
     clock: NodeClock
@@ -80,17 +83,28 @@ class _Voting:
     nodes: set[tuple[str, str]]
     """Nodes with log events."""
     zones: dict[str, dict[str, str]]
-    voters: dict[Stretch, list[Voter]]
-    answers: Answers
-    """Of each number that a voter names."""
+    votes: VotesByCluster
     noted: int | None = None
     """The version of silver.group_event that the note is of."""
     unnoted_rows: int = 0
     """Events that came since."""
-    pairs: list[NodePairs] = field(init=False)
+    by_cluster: dict[str, list[NodePairs]] = field(default_factory=dict)
+    names: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set), init=False)
+    """Nodes with log events or a zone, by cluster."""
 
     def __post_init__(self) -> None:
-        self.pairs = _pairs(self)
+        for cluster_id, node in (*self.nodes, *((c, node) for c, zones in self.zones.items() for node in zones)):
+            self.names[cluster_id].add(node)
+
+    @property
+    def pairs(self) -> list[NodePairs]:
+        return list(chain.from_iterable(of_cluster for _, of_cluster in sorted(self.by_cluster.items())))
+
+    def work_out(self, clusters: Iterable[str]) -> None:
+        """The pairs of these clusters' nodes anew."""
+        for cluster_id in sorted(clusters):
+            votes, zones = self.votes.of(cluster_id), self.zones.get(cluster_id, {})
+            self.by_cluster[cluster_id] = _pairs(cluster_id, self.names[cluster_id], zones, votes)
 
     @property
     def is_late(self) -> bool:
@@ -102,7 +116,7 @@ class _Voting:
 
     def waits_for(self, stretch: Stretch, at_ms: int, ref: str) -> bool:
         """Whether this line votes, because there are not enough lines before it."""
-        of_it = self.voters.get(stretch, [])
+        of_it = self.votes.of(stretch[0]).voters.get(stretch, [])
         return len(of_it) < PAIRS_PER_STRETCH or (at_ms, ref) < of_it[-1][:2]
 
 
@@ -119,13 +133,14 @@ def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: 
     known = _VOTING.get(warehouse)
     if known is None and (votes := kept_votes.kept(warehouse, asked)) is not None:
         known = _Voting(*votes, noted=votes.versions[0])
+        known.work_out(known.names)
     if known is not None and known.versions != asked:
         known = _with_news(warehouse, known, asked)
     if known is None:
         known = _voting(warehouse, asked)
     _VOTING[warehouse] = known
     if warehouse.is_writing and known.is_late:
-        kept_votes.keep(warehouse, Votes(known.versions, known.nodes, known.zones, known.voters, known.answers))
+        kept_votes.keep(warehouse, Votes(known.versions, known.nodes, known.zones, known.votes))
         known.noted, known.unnoted_rows = asked[0], 0
     return known.pairs
 
@@ -174,10 +189,15 @@ def _with_news(warehouse: Warehouse, known: _Voting, asked: Versions) -> _Voting
         votes = db.execute(
             f"SELECT {_PLACE}, at_ms, ref, group_id, {_NUMBER} FROM {new} WHERE {_VOTES} QUALIFY {_FIRST}"
         ).fetchall()
-        votes = [vote for vote in votes if known.waits_for(vote[:4], *vote[4:6])]
-        named = {(vote[0], *vote[6:]) for vote in votes} - set(known.answers)
+        votes = [vote for vote in sorted(votes, key=itemgetter(0)) if known.waits_for(vote[:4], *vote[4:6])]
+        named = {(vote[0], *vote[6:]) for vote in votes}
+        named = {number for number in sorted(named) if number not in known.votes.of(number[0]).answers}
         answers = db.execute(f"SELECT cluster_id, group_id, {_VALUE}, ref FROM {new} WHERE {_ANSWERS}").fetchall()
-        answers = [answer for answer in answers if answer[:3] in known.answers and answer[:3] not in named]
+        answers = [
+            answer
+            for answer in sorted(answers, key=itemgetter(0))
+            if answer[:3] in known.votes.of(answer[0]).answers and answer[:3] not in named
+        ]
         if not votes and not answers:
             known.versions, known.unnoted_rows = asked, row_count
             return known
@@ -186,21 +206,37 @@ def _with_news(warehouse: Warehouse, known: _Voting, asked: Versions) -> _Voting
             (row["cluster_id"], row["ref"]): row
             for row in _rows(db, f"SELECT * FROM {new} SEMI JOIN chosen USING (cluster_id, ref)")
         }
-    voters = {place: list(of_place) for place, of_place in known.voters.items()}
-    for *place, at_ms, ref, group_id, number in votes:
-        line = event_of_row(rows[place[0], ref])
-        if isinstance(line, LogEvent):
-            voters.setdefault(tuple(place), []).append(_voter(at_ms, (place[0], group_id, number), line))
-    for place in {tuple(vote[:4]) for vote in votes}:
-        voters[place] = sorted(voters.get(place, []), key=lambda v: v[:2])[:PAIRS_PER_STRETCH]
-    found = {number: list(records) for number, records in known.answers.items()}
-    for *number, ref in answers:
-        record = event_of_row(rows[number[0], ref])
-        if isinstance(record, GroupRecord):
-            found[tuple(number)] += instants_of(record)
-    found |= _answers_to(warehouse, named, asked[0])
-    still_named = {voter.number for of_place in voters.values() for voter in of_place}
-    return _Voting(asked, known.nodes, known.zones, voters, {n: found[n] for n in still_named}, known.noted, row_count)
+    answers_to_new = _answers_to(warehouse, named, asked[0])
+    new_votes, new_answers = _by_cluster(votes), _by_cluster(answers)
+    clusters = new_votes.keys() | new_answers.keys()
+    for cluster_id in clusters:
+        before = known.votes.of(cluster_id)
+        voters = {stretch: list(of_stretch) for stretch, of_stretch in before.voters.items()}
+        for _, node, kind, at, at_ms, ref, group_id, number in new_votes[cluster_id]:
+            of_stretch = voters.setdefault((cluster_id, node, kind, at), [])
+            if isinstance(line := event_of_row(rows[cluster_id, ref]), LogEvent):
+                of_stretch.append(_voter(at_ms, (cluster_id, group_id, number), line))
+        for of_stretch in voters.values():
+            of_stretch.sort(key=lambda voter: voter[:2])
+            del of_stretch[PAIRS_PER_STRETCH:]
+        found = {number: list(records) for number, records in before.answers.items()}
+        for _, group_id, number, ref in new_answers[cluster_id]:
+            if isinstance(record := event_of_row(rows[cluster_id, ref]), GroupRecord):
+                found[cluster_id, group_id, number] += instants_of(record)
+        numbers = {(cluster_id, group_id, number) for *_, group_id, number in new_votes[cluster_id]}
+        found |= {number: answers_to_new[number] for number in numbers & named}
+        still_named = {voter.number for of_place in voters.values() for voter in of_place}
+        known.votes.put(cluster_id, ClusterVotes(voters, {number: found[number] for number in still_named}))
+    known.work_out(clusters)
+    known.versions, known.unnoted_rows = asked, row_count
+    return known
+
+
+def _by_cluster(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]:
+    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for row in rows:
+        found[row[0]].append(row)
+    return found
 
 
 def _refs_table(refs: Sequence[tuple[str, str]]) -> pa.Table:
@@ -232,63 +268,87 @@ def _voter(at_ms: int, number: Number, line: LogEvent) -> Voter:
 def _voting(warehouse: Warehouse, versions: Versions) -> _Voting:
     events = stored(warehouse, "silver.group_event", versions[0])
     zones = _zones(warehouse, versions[1])
+    found = _Voting(versions, _nodes(events), zones, VotesByCluster())
+    if events is not None:
+        with cursor() as lines_db, cursor() as records_db:
+            # Wide columns are read of the few rows that are chosen, not of all among which they are chosen.
+            voter = lines_db.execute(
+                f"SELECT cluster_id, node, kind, at_ms, group_id, ref, {_NUMBER} number "
+                f"FROM {events} WHERE {_VOTES} QUALIFY {_FIRST}"
+            ).to_arrow_table()
+            for db in (lines_db, records_db):
+                db.register("voter", voter)
+            lines = _rows(
+                lines_db,
+                f"SELECT cluster_id, ref, node, kind, at_ms, group_id, source_kind, detail, number, "
+                f"at_ms // {STRETCH_MS} stretch "
+                f"FROM {events} JOIN voter USING (cluster_id, ref, node, kind, at_ms, group_id) ORDER BY cluster_id",
+            )
+            records = _rows(
+                records_db,
+                'SELECT cluster_id, group_id, source_kind, ref, at_ms, topic, partition, "offset", "key", "value", '
+                f"{_VALUE} number FROM (FROM {events} SEMI JOIN voter USING (cluster_id, group_id) WHERE {_ANSWERS}) "
+                f"record SEMI JOIN voter ON {_SAME_NUMBER} ORDER BY cluster_id",
+            )
+            # Cluster by cluster: all votes of a large fleet as objects would take more than all else here.
+            answering = groupby(records, key=itemgetter("cluster_id"))
+            answers = next(answering, None)
+            for cluster_id, of_cluster in groupby(lines, key=itemgetter("cluster_id")):
+                votes = _votes_of(intern(cluster_id), of_cluster)
+                if answers is not None and answers[0] == cluster_id:
+                    _add_answers(votes.answers, answers[1])
+                    answers = next(answering, None)
+                found.votes.put(cluster_id, votes)
+                found.work_out([cluster_id])
+    found.work_out(found.names.keys() - found.by_cluster.keys())
+    return found
+
+
+def _nodes(events: str | None) -> set[tuple[str, str]]:
+    """Nodes with log events."""
     if events is None:
-        return _Voting(versions, set(), zones, {}, {})
+        return set()
     with cursor() as db:
-        nodes = db.execute(f"SELECT DISTINCT cluster_id, node FROM {events} WHERE source_kind = 'log'").fetchall()
-        # Wide columns are read of the few rows that are chosen, not of all among which they are chosen.
-        db.execute(
-            f"""
-            CREATE TEMP TABLE voter AS SELECT cluster_id, node, kind, at_ms, group_id, ref, {_NUMBER} number
-            FROM {events} WHERE {_VOTES} QUALIFY {_FIRST}
-            """
-        )
-        voters: dict[Stretch, list[Voter]] = defaultdict(list)
-        answers: Answers = {}
-        joined = "JOIN voter USING (cluster_id, ref, node, kind, at_ms, group_id)"
-        stretch = f"at_ms // {STRETCH_MS} AS stretch"
-        for row in _rows(db, f"SELECT *, {stretch} FROM {events} {joined}"):
-            cluster_id = intern(row["cluster_id"])
-            number = cluster_id, row["group_id"], row["number"]
-            if isinstance(line := event_of_row(row), LogEvent):
-                place = cluster_id, intern(row["node"]), intern(row["kind"]), row["stretch"]
-                voters[place].append(_voter(row["at_ms"], number, line))
-                answers.setdefault(number, [])
-        for of_place in voters.values():
-            of_place.sort(key=lambda voter: voter[:2])
-        records = _rows(
-            db,
-            f"SELECT *, {_VALUE} number "
-            f"FROM (FROM {events} SEMI JOIN voter USING (cluster_id, group_id) WHERE {_ANSWERS}) record "
-            f"SEMI JOIN voter ON {_SAME_NUMBER}",
-        )
-        for row in records:
-            of_number = row["cluster_id"], row["group_id"], row.pop("number")
-            if of_number in answers and isinstance(record := event_of_row(row), GroupRecord):
-                answers[of_number] += instants_of(record)
-    return _Voting(versions, set(nodes), zones, dict(voters), answers)
+        return set(db.execute(f"SELECT DISTINCT cluster_id, node FROM {events} WHERE source_kind = 'log'").fetchall())
 
 
-def _pairs(voting: _Voting) -> list[NodePairs]:
-    by_cluster: dict[str, set[str]] = defaultdict(set)
-    for cluster_id, node in [*voting.nodes, *((c, node) for c, named in voting.zones.items() for node in named)]:
-        by_cluster[cluster_id].add(node)
-    voters: dict[str, dict[str, Voter]] = defaultdict(dict)
-    answers: dict[str, list[tuple[Hashable, int]]] = defaultdict(list)
-    for (cluster_id, *_), of_place in voting.voters.items():
-        voters[cluster_id] |= {voter.ref: voter for voter in of_place}
-    for (cluster_id, *_), of_number in voting.answers.items():
-        answers[cluster_id] += of_number
+def _add_answers(answers: Answers, rows: Iterable[dict[str, Any]]) -> None:
+    for row in rows:
+        number = row["cluster_id"], row["group_id"], row["number"]
+        if number in answers and isinstance(record := event_of_row(row), GroupRecord):
+            answers[number] += instants_of(record)
+
+
+def _votes_of(cluster_id: str, rows: Iterable[dict[str, Any]]) -> ClusterVotes:
+    """The votes of these lines, all of one cluster; without answers."""
+    voters: dict[Stretch, list[Voter]] = defaultdict(list)
+    answers: Answers = {}
+    for row in rows:
+        number = cluster_id, row["group_id"], row["number"]
+        if isinstance(line := event_of_row(row), LogEvent):
+            place = cluster_id, intern(row["node"]), intern(row["kind"]), row["stretch"]
+            voters[place].append(_voter(row["at_ms"], number, line))
+            answers.setdefault(number, [])
+    for of_place in voters.values():
+        of_place.sort(key=lambda voter: voter[:2])
+    return ClusterVotes(dict(voters), answers)
+
+
+def _pairs(cluster_id: str, nodes: Iterable[str], zones: Mapping[str, str], votes: ClusterVotes) -> list[NodePairs]:
+    lines = {voter.ref: voter for of_place in votes.voters.values() for voter in of_place}
+    parsed = sorted(lines.values(), key=lambda voter: (voter.local_at_ms, voter.ref))
+    pairs = paired(
+        ((voter.node, voter.local_at_ms, voter.subject) for voter in parsed),
+        chain.from_iterable(votes.answers.values()),
+    )
+    refs = {voter.node: voter.ref for voter in reversed(parsed)}
     found = []
-    for cluster_id, names in sorted(by_cluster.items()):
-        parsed = sorted(voters[cluster_id].values(), key=lambda voter: (voter.local_at_ms, voter.ref))
-        pairs = paired(((voter.node, voter.local_at_ms, voter.subject) for voter in parsed), answers[cluster_id])
-        refs = {voter.node: voter.ref for voter in reversed(parsed)}
-        for node in sorted(names):
-            zone = voting.zones.get(cluster_id, {}).get(node)
-            of_node = tuple(pairs.get(node, ()))
-            clock = infer_utc_offset_ms(of_node, zone)
-            found.append(NodePairs(cluster_id, node, zone, of_node, refs.get(node), clock))
+    for node in sorted(nodes):
+        zone = zones.get(node)
+        of_node = sorted(pairs.get(node, ()))
+        clock = infer_utc_offset_ms(of_node, zone)
+        packed = array("q", chain.from_iterable(of_node))
+        found.append(NodePairs(cluster_id, node, zone, packed, refs.get(node), clock))
     return found
 
 
