@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import tempfile
 import threading
 import uuid
@@ -12,8 +13,9 @@ from typing import Any
 
 import duckdb
 
-MEMORY = "1GB"
-"""The memory limit of a database that asks many files."""
+_THREAD_MB, _MOST_MB = 192, 1_024
+"""The memory limit of a database that asks many files, for each thread and in all. It is filled in any case where there
+are many wide files, by their footers, so it is part of what a large run takes; a thread needs some 60 MB to read."""
 _lock = threading.Lock()
 _databases: list[duckdb.DuckDBPyConnection] = []
 """Those that are open."""
@@ -84,7 +86,9 @@ def bounded() -> dict[str, Any]:
     a megabyte of a wide table's) and for copies of what the system holds of files on disk anyway. What is sorted or
     joined goes to disk where it is more, outside the working folder, in a folder that no other database uses."""
     folder = f"{tempfile.gettempdir()}/rebalance-audit-duckdb-{uuid.uuid4().hex}"
-    return {"memory_limit": MEMORY, "temp_directory": folder, "enable_external_file_cache": False}
+    threads = max(2, _of_process.get("threads") or os.cpu_count() or 1)
+    limit = f"{min(threads * _THREAD_MB, _MOST_MB)}MB"
+    return {"memory_limit": limit, "temp_directory": folder, "enable_external_file_cache": False}
 
 
 @functools.cache
