@@ -12,12 +12,14 @@ import spark_jobs.stages.measure
 import spark_jobs.stages.publish
 import spark_jobs.stages.reconstruct  # noqa: F401 - imported for the workers
 from rebalance_audit.cycles import SELDOM
+from rebalance_audit.warehouse.file_sizes import expect_much
 from rebalance_audit.warehouse.kept_columns import keep_nothing
 from rebalance_audit.warehouse.queries import use_one_thread
 
 if __name__ == "__main__":
     keep_nothing()
     use_one_thread()
+    expect_much()
     gc.freeze()
     gc.set_threshold(*SELDOM)
     manager()

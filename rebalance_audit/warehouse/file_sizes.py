@@ -34,6 +34,17 @@ _MOST_AT_ONCE = {"silver.rebalance": 1_000, "silver.measured_rebalance": 1_000, 
 """The most rows in a file, for rows that are written together. Opening 155 columns of a file takes as long as reading
 or writing 250 rows. If one of the rows is removed later, the others are split into smaller files."""
 
+SOON_REPLACED_AT_ONCE: Final = 250
+"""The most rows that are soon replaced in a file of a process that writes many. A tenth of a first run went into files
+of fifty wide rows, which each stage opened again. Such a file is split into leaves when the first of its rows goes."""
+_is_much = False
+
+
+def expect_much() -> None:
+    """From here on this process writes many rows at once, as a worker of Spark does."""
+    global _is_much
+    _is_much = True
+
 
 def is_appended(table: str) -> bool:
     return table.startswith("bronze.") or table in APPENDED
@@ -49,7 +60,9 @@ def most_rows(table: str, *, is_soon_replaced: bool) -> int:
 def most_rows_at_once(table: str, *, is_soon_replaced: bool) -> int:
     """The most rows in one file if all its rows are new."""
     most = most_rows(table, is_soon_replaced=is_soon_replaced)
-    return most if is_soon_replaced else _MOST_AT_ONCE.get(table, most)
+    if is_soon_replaced:
+        return SOON_REPLACED_AT_ONCE if _is_much else most
+    return _MOST_AT_ONCE.get(table, most)
 
 
 def compression_of(table: str, file: str, row_count: int) -> str:
