@@ -69,6 +69,7 @@ export default function (component) {
   const marks = { at: column(data.marks, "at"), family: column(data.marks, "family"), tip: column(data.marks, "tip"), target: column(data.marks, "target") };
   const above = { at: column(data.above, "at"), value: column(data.above, "value") };
   const below = { at: column(data.below, "at"), value: column(data.below, "value") };
+  const waiting = { at: column(data.belowWaiting, "at"), value: column(data.belowWaiting, "value") };
   const hasSigns = marks.at.length > 0;
   const zone = view.zone || "UTC";
   const format = (options, locale = "en-GB") => { try { return new Intl.DateTimeFormat(locale, { ...options, timeZone: zone }); }
@@ -122,21 +123,32 @@ export default function (component) {
     return toSecond.format(at) + "." + String(((at % 1000) + 1000) % 1000).padStart(3, "0");
   }
 
-  function strip(context, g, steps, top, name, colour, quiet) {
-    const columns = Math.ceil(g.width - g.gutter - 4);
+  // The most of each pixel's column.
+  function mostOf(steps, g, columns) {
     const most = new Float64Array(columns);
-    let peak = 0;
     for (let i = 0; i < steps.at.length; i++) {
       const until = i + 1 < steps.at.length ? steps.at[i + 1] : high;
       if (until < low || steps.at[i] > high || !(steps.value[i] > 0)) continue;
       const a = Math.max(0, Math.floor((steps.at[i] - low) * g.scale)), b = Math.min(columns - 1, Math.floor((until - low) * g.scale));
-      if (steps.value[i] > peak) peak = steps.value[i];
       for (let x = a; x <= b; x++) if (steps.value[i] > most[x]) most[x] = steps.value[i];
     }
-    context.fillStyle = colour;
+    return most;
+  }
+
+  // `part`, where given: so much of it is drawn in a pattern, from the floor.
+  function strip(context, g, steps, top, name, colour, quiet, part, pattern) {
+    const columns = Math.ceil(g.width - g.gutter - 4);
+    const most = mostOf(steps, g, columns), parts = part && part.at.length ? mostOf(part, g, columns) : null;
+    const peak = most.reduce((a, b) => Math.max(a, b), 0);
     if (peak > 0) for (let x = 0; x < columns; x++) if (most[x] > 0) {
       const h = Math.max(1.5, (STRIP - 4) * most[x] / peak);
+      context.fillStyle = colour;
       context.fillRect(g.gutter + x, top + STRIP - h, 1, h);
+      if (!parts || !(parts[x] > 0)) continue;
+      const p = h * Math.min(1, parts[x] / most[x]);
+      context.clearRect(g.gutter + x, top + STRIP - p, 1, p);
+      context.fillStyle = pattern;
+      context.fillRect(g.gutter + x, top + STRIP - p, 1, p);
     }
     context.fillStyle = quiet;
     context.fillRect(g.gutter, top + STRIP, g.width - g.gutter - 4, 1);
@@ -252,7 +264,7 @@ export default function (component) {
     if (hover !== null) { context.fillStyle = c.text; context.globalAlpha = 0.4; context.fillRect(hover, 0, 1, height - AXIS); context.globalAlpha = 1; }
     context.restore();
     if (above.at.length) strip(context, g, above, 0, view.above, view.aboveTone === "waiting" ? c.waiting : c.strip, c.quiet);
-    if (below.at.length) strip(context, g, below, lanesBottom + GAP, view.below, c.bad, c.quiet);
+    if (below.at.length) strip(context, g, below, lanesBottom + GAP, view.below, c.bad, c.quiet, waiting, patterns.waiting);
     tip.style.background = c.tip; tip.style.color = c.tipText;
     root.dataset.drawn = String(bars.lane.length);
   }

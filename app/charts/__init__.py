@@ -3,7 +3,7 @@
 from app.charts.beside import beside_time_lines
 from app.charts.connect import connect_time_line
 from app.charts.fleet import BUCKETS, fleet_strip
-from app.charts.group import group_time_line, lanes_of, standing_steps
+from app.charts.group import group_time_line, lanes_of, standing_steps, waiting_steps
 from app.charts.incident import incident_time_line, worst_moment
 from app.charts.marks import change_marks, election_marks, move_marks
 from app.charts.reassignment import brokers_of, brokers_time_line, moments, partition_time_line, standing
@@ -31,5 +31,6 @@ __all__ = [
     "rebalance_time_line",
     "standing",
     "standing_steps",
+    "waiting_steps",
     "worst_moment",
 ]

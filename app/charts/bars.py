@@ -211,6 +211,12 @@ WAITING_LEGEND = Html(
     " of it, waiting by design (scheduled delay)</span></div>"
 )
 
+DOWN_LEGEND = Html(
+    '<div class="ra-legend">tasks down: <span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> lost or '
+    'moving</span> <span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span> waiting by design '
+    "(scheduled delay)</span></div>"
+)
+
 OVERLAP_LEGEND = Html(
     '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-unknown"></span>'
     " two owners at once: the new one began before the old one stopped</span></div>"

@@ -81,8 +81,10 @@ def group_time_line(
     to_ms: int,
     unit: str,
     also: Sequence[Marks] = (),
+    waits: pd.DataFrame | None = None,
 ) -> TimeLine:
-    """Lanes = members, filled as high as they worked; a gap where they stood still; marks = rebalances."""
+    """Lanes = members, filled as high as they worked; a gap where they stood still; marks = rebalances. `waits`: when
+    tasks waited by design, `ConnectQuestions.waits_by_design`."""
     named = lanes_of(members)
     labels = named.drop_duplicates("lane").sort_values("lane")["label"].tolist()
     steps = _held_steps(
@@ -109,6 +111,7 @@ def group_time_line(
         above_name=f"rebalances per {_bucket_words(from_ms, to_ms)}",
         below=standing_steps(movements, from_ms, to_ms),
         below_name=f"{unit}s down",
+        below_waiting=empty(STEPS) if waits is None else waiting_steps(movements, waits, from_ms, to_ms),
         left_out=left_out,
     )
 
@@ -283,9 +286,19 @@ def _closed_steps(starts: np.ndarray, values: np.ndarray, length: float) -> pd.D
 
 def standing_steps(movements: pd.DataFrame, from_ms: int, to_ms: int) -> pd.DataFrame:
     """Steps: how many resources stood still. Overlaps and first assignments are no standing still."""
+    paused = _paused(movements, from_ms, to_ms)
+    return overlap_steps(paused["stop_ms"], paused["resume_ms"])
+
+
+def waiting_steps(movements: pd.DataFrame, waits: pd.DataFrame, from_ms: int, to_ms: int) -> pd.DataFrame:
+    """Steps: how many of those that `standing_steps` counts waited by design."""
+    both = _paused(movements, from_ms, to_ms).merge(waits, on=["connector", "task"])
+    starts = np.maximum(both["stop_ms"].astype(float), both["from_ms"].astype(float))
+    ends = np.minimum(both["resume_ms"].astype(float), both["to_ms"].astype(float).fillna(np.inf))
+    return overlap_steps(starts, ends)
+
+
+def _paused(movements: pd.DataFrame, from_ms: int, to_ms: int) -> pd.DataFrame:
     moved = stops_and_resumes(movements)
     paused = moved[moved["kind"].isin(STOOD_STILL) & (moved["resume_ms"] > moved["stop_ms"])]
-    paused = paused[
-        paused["pause_estimate_ms"].notna() & (paused["resume_ms"] >= from_ms) & (paused["stop_ms"] <= to_ms)
-    ]
-    return overlap_steps(paused["stop_ms"], paused["resume_ms"])
+    return paused[paused["pause_estimate_ms"].notna() & (paused["resume_ms"] >= from_ms) & (paused["stop_ms"] <= to_ms)]

@@ -60,6 +60,8 @@ class TimeLine:
     above_name: str = ""
     below: pd.DataFrame = field(default_factory=lambda: empty(STEPS))
     below_name: str = ""
+    below_waiting: pd.DataFrame = field(default_factory=lambda: empty(STEPS))
+    """How much of `below` waits by design."""
     above_tone: str = "plain"
     """`plain`, or `waiting` where the strip above counts waiting by design."""
     zero_ms: float | None = None
@@ -98,6 +100,7 @@ class TimeLine:
             "marks": typed(self.marks, MARKS),
             "above": typed(self.above, STEPS),
             "below": typed(self.below, STEPS),
+            "belowWaiting": typed(self.below_waiting, STEPS),
         }
 
 

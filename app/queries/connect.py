@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from app.answers.outages import NOT_RUNNING
 from app.answers.rows import ConnectTask, Span
 from app.queries.fleet import FleetQuestions
 from app.queries.tables import made
+from rebalance_audit.domain.kinds import TaskState
 
 
 class ConnectQuestions(FleetQuestions):
@@ -53,3 +56,12 @@ class ConnectQuestions(FleetQuestions):
             return [made(ConnectTask, row) for row in rows]
 
         return self.built(("connect tasks", cluster_id, group_id, span), build)
+
+    def waits_by_design(self, cluster_id: str, group_id: str, span: Span) -> pd.DataFrame:
+        """When tasks and connectors waited by design, as `outages.is_by_design`: `to_ms` is NaN where they still do."""
+        return self.frame(
+            "SELECT connector, task, from_ms, to_ms FROM gold.connect_task WHERE cluster_id = ? AND group_id = ?"
+            " AND from_ms <= ? AND (to_ms IS NULL OR to_ms >= ?) AND state IN (SELECT unnest(?::VARCHAR[]))"
+            " AND (expected OR state = ?) ORDER BY connector, task, from_ms",
+            (cluster_id, group_id, span.to_ms, span.from_ms, list(NOT_RUNNING), TaskState.WAITING),
+        )

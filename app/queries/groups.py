@@ -92,9 +92,9 @@ class GroupQuestions(Tables):
         """One row per resource that stopped, moved or began, oldest rebalance first."""
         return self.frame(
             f"""
-            SELECT m.rebalance_id, m.resource, m.kind, m.from_member_id, m.to_member_id, m.revoked_in_rebalance_id,
-                   m.stopped_at_lower_ms, m.stopped_at_upper_ms, m.resumed_at_lower_ms, m.resumed_at_upper_ms,
-                   m.pause_estimate_ms, {AT} AS at_ms
+            SELECT m.rebalance_id, m.resource, m.connector, m.task, m.kind, m.from_member_id, m.to_member_id,
+                   m.revoked_in_rebalance_id, m.stopped_at_lower_ms, m.stopped_at_upper_ms, m.resumed_at_lower_ms,
+                   m.resumed_at_upper_ms, m.pause_estimate_ms, {AT} AS at_ms
             FROM gold.movement m JOIN flat.rebalance r USING (cluster_id, rebalance_id)
             WHERE r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?
             ORDER BY at_ms, m.rebalance_id, m.resource

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import charts, clock, page, panels, sentences, words
 from app.answers import coincidence
-from app.answers.rows import CauseShare, Group, Span, counted
+from app.answers.rows import CauseShare, FindingFilter, Group, Span, counted
 from app.charts import bars
 from app.charts.bars import Row
 from app.queries import HOUR_MS
@@ -112,7 +112,10 @@ def pause_bars(rebalances: pd.DataFrame, span: Span) -> None:
 def time_line(span: Span) -> None:
     room = max(50, span.length_ms // 200)
     also = (charts.election_marks(elections), charts.move_marks(moves), charts.change_marks(marks))
-    picture = charts.group_time_line(rebalances, members, movements, span.from_ms - room, span.to_ms + room, unit, also)
+    waits = reader.waits_by_design(cluster_id, group_id, span) if group.protocol_type == "connect" else None
+    picture = charts.group_time_line(
+        rebalances, members, movements, span.from_ms - room, span.to_ms + room, unit, also, waits
+    )
     clicked = page.time_line(
         picture,
         f"Time line of {words.name(group_id)}: {len(picture.lanes)} members, "
@@ -122,6 +125,8 @@ def time_line(span: Span) -> None:
     st.html(bars.family_legend_html(sorted({words.family(t) for t in rebalances["trigger"]}), bool(marks)))
     if len(elections) or len(moves):
         st.html(bars.REPLICAS_LEGEND)
+    if len(picture.below_waiting):
+        st.html(bars.DOWN_LEGEND)
     page.note(
         "A member's line is filled where it worked, as high as what it held, and empty where it did not. "
         "Drag to look closer, double-click for all, click a mark to open its rebalance."
@@ -194,7 +199,7 @@ if incidents or reader.unread("gold.incident"):
 shown_there = {f for i in incidents for f in i.finding_ids}
 apart = [
     f
-    for f in reader.findings(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN)
+    for f in reader.findings(FindingFilter(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN))
     if f.finding_id not in shown_there
 ]
 if apart:

@@ -240,3 +240,34 @@ def test_fifty_thousand_bars_are_ready_in_a_second() -> None:
     picture = charts.group_time_line(rebalances, people, moves, 0, 16_000_000, "partition")
     assert time.process_time() - began < 1.0
     assert len(picture.bars) == 200 * 251
+
+
+def test_what_waits_by_design_is_part_of_what_is_down_and_no_more() -> None:
+    """A worker was killed at 0 s, missed at 10 s, and its tasks were handed on at 30 s: a task waited for 20 of 30 s,
+    another one, which came back at 15 s, for 5; a third moved without waiting."""
+    moves = pd.DataFrame(
+        {
+            "rebalance_id": "r",
+            "resource": ["alpha-0", "alpha-1", "beta-0"],
+            "connector": ["alpha", "alpha", "beta"],
+            "task": [0, 1, 0],
+            "kind": "moved",
+            "from_member_id": "w1",
+            "to_member_id": "w2",
+            "revoked_in_rebalance_id": None,
+            "stopped_at_lower_ms": 0,
+            "stopped_at_upper_ms": 0,
+            "resumed_at_lower_ms": [30_000, 15_000, 12_000],
+            "resumed_at_upper_ms": [30_000, 15_000, 12_000],
+            "pause_estimate_ms": [30_000, 15_000, 12_000],
+            "at_ms": 30_000,
+        }
+    )
+    waits = pd.DataFrame(
+        {"connector": ["alpha", "alpha"], "task": [0, 1], "from_ms": [10_000, 10_000], "to_ms": [None, 20_000.0]}
+    )
+    steps = charts.waiting_steps(moves, waits, 0, 40_000)
+    assert list(zip(steps["at"], steps["value"], strict=True)) == [(10_000, 2), (15_000, 1), (30_000, 0)]
+    down = charts.standing_steps(moves, 0, 40_000)
+    assert list(zip(down["at"], down["value"], strict=True)) == [(0, 3), (12_000, 2), (15_000, 1), (30_000, 0)]
+    assert charts.waiting_steps(moves, waits.iloc[:0], 0, 40_000).empty
