@@ -16,7 +16,18 @@ from app.page.address import (
     unknown_page,
     whole_address,
 )
-from app.page.frame import account, follow, gate, not_known, phone_navigation, reader, reader_with_groups, run, style
+from app.page.frame import (
+    account,
+    follow,
+    fragment,
+    gate,
+    not_known,
+    phone_navigation,
+    reader,
+    reader_with_groups,
+    run,
+    style,
+)
 from app.page.incident_list import SIGNS, cause_of, cost_words, incident_list, subject_of
 from app.page.lines import ADVICE, line, line_link, lines
 from app.page.outward import outward
@@ -55,6 +66,7 @@ __all__ = [
     "facts",
     "flag_in_address",
     "follow",
+    "fragment",
     "gate",
     "go",
     "group_in_address",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,6 +35,37 @@ def warehouse_location() -> str | None:
         if argument.startswith("--warehouse="):
             return argument.partition("=")[2]
     return os.environ.get(ENVIRONMENT_NAME) or None
+
+
+def fragment(function: Callable[..., None], *, run_every: float | None = None) -> Callable[..., None]:
+    """A part of a page that runs alone when something in it changes, or every so many seconds. What goes wrong in it is
+    shown in our words, in its place: the rest of the page stays."""
+
+    @functools.wraps(function)
+    def guarded(*given: Any, **named: Any) -> None:
+        try:
+            function(*given, **named)
+        except WarehouseError as error:
+            _part_broken(str(error))
+        except Exception as error:
+            _log.exception("a part of a page failed")
+            if _over_damage():
+                st.rerun()
+            _part_broken(_our_fault("this part of the page", error, "a part of a page failed"))
+
+    return st.fragment(guarded, run_every=run_every)  # type: ignore[no-any-return]
+
+
+def _part_broken(why: str) -> None:
+    panel(fill("<p><b>This part of the page cannot be shown.</b> {why}</p>", why=words.with_code(why)))
+
+
+def _our_fault(where: str, error: Exception, logged: str) -> str:
+    return (
+        f"The fault is ours: it is in {where} of rebalance-audit {__version__} ({type(error).__name__}), not in the "
+        "warehouse, of which every table can be read. The other pages work. Choose another time or subject, and report "
+        f"it with the lines after `{logged}` in the server's log."
+    )
 
 
 def follow() -> None:
@@ -75,12 +107,7 @@ def run(chosen: Any) -> None:
             _log.exception("a page failed")
             if _over_damage():
                 st.rerun()
-            broken(
-                "This page could not be shown.",
-                f"The fault is ours: it is in this page of rebalance-audit {__version__} ({type(error).__name__}), not "
-                "in the warehouse, of which every table can be read. The other pages work. Choose another time or "
-                "subject, and report it with the lines after `a page failed` in the server's log.",
-            )
+            broken("This page could not be shown.", _our_fault("this page", error, "a page failed"))
         finally:  # also after `st.stop`
             with place:
                 _damage(asked)

@@ -10,7 +10,7 @@ import streamlit as st
 from app import words
 from app.answers.rows import Place
 from app.page.address import href
-from app.page.frame import warehouse_location
+from app.page.frame import fragment, warehouse_location
 from app.queries import WarehouseError, opened_for_visitor
 
 _HERE = Path(__file__).parents[1]
@@ -35,7 +35,7 @@ _draw = st.components.v2.component(
 )
 
 
-@st.fragment
+@fragment
 def palette() -> None:
     """Asks the warehouse while somebody types; no other part of the page runs again."""
     query = str(st.session_state.get("palette", {}).get("query") or st.session_state.get("palette-query", ""))

@@ -152,7 +152,7 @@ def would_have_helped(reader: Questions, found: list[Change], span: Span, unit: 
     )
 
 
-@st.fragment  # type: ignore[untyped-decorator]  # of any function, as Streamlit types it
+@page.fragment
 def _beside(reader: Questions, changes: list[Change], best: Change, span: Span, unit: str) -> None:
     """Two time lines under each other; replayed when somebody asks."""
     place = st.expander("As it was, and as it would have been", key="fold-beside", on_change="rerun")

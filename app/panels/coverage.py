@@ -117,7 +117,7 @@ def silent(reader: Questions) -> None:
         page.note("{n} more are not listed.", n=f"{len(found) - MOST_SILENT:,}")
 
 
-@st.fragment  # type: ignore[untyped-decorator]
+@page.fragment
 def ledger(found: list[Coverage]) -> None:
     """A line per file and partition; made when somebody opens it."""
     place = st.expander(f"All {words.count(len(found), 'line')}", key="fold-seen", on_change="rerun")

@@ -90,7 +90,7 @@ def shown(frame: pd.DataFrame, with_cluster: bool) -> pd.DataFrame:
     )
 
 
-@st.fragment
+@page.fragment
 def listing(span: Span) -> None:
     """All below the time: searching and filtering run nothing else of the page again."""
     everything = reader.groups(span)

@@ -856,3 +856,17 @@ def test_a_wrong_query_of_ours_is_not_blamed_on_the_warehouse(
     assert FAILED in text
     assert f"The fault is ours: it is in this page of rebalance-audit {__version__} (BinderException)" in text
     assert "The warehouse cannot be read." not in text
+
+
+def test_a_part_that_fails_costs_itself_and_not_the_page(
+    opened: Open, full_warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fragment's error is Streamlit's box, with a traceback, unless somebody catches it."""
+    monkeypatch.setattr(Questions, "groups", lambda self, span: self.rows("SELECT nonsense FROM gold.incident"))
+    at = opened(full_warehouse, "groups")
+    text = said(at)
+    assert "Which groups need care?" in text
+    assert "This part of the page cannot be shown. The fault is ours: it is in this part of the page" in text
+    assert "nonsense" not in text
+    assert FAILED not in text
+    assert not at.exception
