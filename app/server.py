@@ -20,7 +20,6 @@ from app import access
 from app.answers import coincidence, compare, evidence, ranges  # noqa: F401
 from app.charts import BUCKETS
 from app.queries import WarehouseError, opened
-from rebalance_audit.domain.kinds import FindingStatus
 
 LONGEST_WAIT_S = 20
 """For first answers, before the server starts without them; 1,000,000 rebalances in 1,000 files take five."""
@@ -34,7 +33,7 @@ def ask_homes_questions(location: str) -> None:
         reader.group_count()
         reader.clusters()
         reader.marks()
-        reader.findings(status=FindingStatus.OPEN)
+        reader.doubts()
         if (whole := reader.span()) is not None:
             first = ranges.preset(ranges.of_home(reader.open_at_home(whole), whole), whole)
             reader.open_at_home(first)

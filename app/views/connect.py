@@ -5,7 +5,7 @@ import streamlit as st
 
 from app import charts, page, panels, sentences, words
 from app.answers.outages import is_by_design
-from app.answers.rows import ConnectTask
+from app.answers.rows import ConnectTask, FindingFilter
 from app.charts import bars
 from app.panels.connect_stories import WorkersInView, stories
 from app.panels.connector_changes import connector_changes
@@ -129,7 +129,8 @@ with place_of_answer:
 if tasks:
     picture_of(tasks)
     in_stories = stories(workers)
-    open_ = reader.findings(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN)
+    of_group = FindingFilter(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN)
+    open_ = reader.findings(of_group)
     if apart := [f for f in open_ if f.finding_id not in in_stories]:
         page.heading("Also found")
         panels.findings_of_group(apart)

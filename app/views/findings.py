@@ -1,19 +1,18 @@
 """What is open, what was?"""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pandas as pd
 import streamlit as st
 
 from app import clock, page, panels, words
-from app.answers.rows import FindingRow, Span
+from app.answers.rows import FindingFilter, FindingRow, Span
 from app.answers.runbook import rule_title, runbook
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import FindingStatus, Severity
 
 MOST = 20
-MOST_CHOICES = 1_000
 
 
 def numbers_of(f: FindingRow) -> dict[str, str | Html]:
@@ -138,13 +137,13 @@ def one(cluster: str, finding_id: str) -> None:
 
 def listing() -> None:
     group = page.param("group")
-    everything = reader.findings(cluster_id=cluster_id if group else None, group_id=group)
+    of_group = FindingFilter(cluster_id=cluster_id if group else None, group_id=group)
+    sums = reader.finding_sums(of_group)
     page.title("Findings", under="What is open, what was?")
-    open_count = sum(f.status == FindingStatus.OPEN for f in everything)
     if unread := reader.unread("gold.finding"):
         page.not_read(unread)
         return
-    if not everything:
+    if not sums.all_count:
         page.say("<b>Nothing was found</b> in what was read.")
         page.note(
             "That is a statement about the evidence, not about the cluster: what was not seen stands on the page Trust."
@@ -155,54 +154,46 @@ def listing() -> None:
         page.link("Those of all groups", "findings")
     page.say(
         "<b>{open}</b>, {resolved} resolved.",
-        open=words.count(open_count, "finding is open", "findings are open"),
-        resolved=f"{len(everything) - open_count:,}",
+        open=words.count(sums.open_count, "finding is open", "findings are open"),
+        resolved=f"{sums.all_count - sums.open_count:,}",
     )
-    teams = sorted({f.team for f in everything if f.team is not None})
     whole = reader.span() or Span(from_ms=0, to_ms=0)
     span = page.span_of(whole, "all")
     with st.container(key="filters"):
-        a, b, c, d, e, *more = st.columns(6 if teams else 5)
+        a, b, c, d, e, *more = st.columns(6 if sums.teams else 5)
     with a:
         status = page.choice_in_address("State", "status", [status.value for status in FindingStatus])
     with b:
         severity = page.choice_in_address("Severity", "severity", [severity.value for severity in reversed(Severity)])
     with c:
-        rule = page.choice_in_address("Rule", "rule", sorted({f.rule_id for f in everything}), say=rule_title)
+        rule = page.choice_in_address("Rule", "rule", list(sums.rule_ids), say=rule_title)
     with d:
-        subject = page.choice_in_address("Subject", "subject", sorted({f.subject for f in everything})[:MOST_CHOICES])
+        subject = page.choice_in_address("Subject", "subject", list(sums.subjects))
     with e:
-        of = page.choice_in_address("Cluster", "of", sorted({f.cluster_id for f in everything}))
+        of = page.choice_in_address("Cluster", "of", list(sums.cluster_ids))
     team = None
     for place in more:
         with place:
-            team = page.choice_in_address("Team", "team", teams)
-    found = [
-        f
-        for f in everything
-        if (not status or f.status == status)
-        and (not severity or f.severity == severity)
-        and (not rule or f.rule_id == rule)
-        and (not subject or f.subject == subject)
-        and (not of or f.cluster_id == of)
-        and (not team or f.team == team)
-        and f.first_seen_at_ms <= span.to_ms
-        and (f.status == FindingStatus.OPEN or f.last_seen_at_ms >= span.from_ms)
-    ]
-    if len(found) < len(everything):
-        page.note("{n} of {all} match.", n=f"{len(found):,}", all=f"{len(everything):,}")
-    if not found:
+            team = page.choice_in_address("Team", "team", list(sums.teams))
+    asked = replace(
+        of_group, status=status, severity=severity, rule_id=rule, subject=subject, team=team, span=span,
+        cluster_id=of_group.cluster_id or of,
+    )  # fmt: skip
+    count = reader.finding_count(asked)
+    if count < sums.all_count:
+        page.note("{n} of {all} match.", n=f"{count:,}", all=f"{sums.all_count:,}")
+    if not count:
         page.panel(Html("<p>No finding matches all of these. Clear one of them.</p>"))
     else:
-        page.downloads(lambda: pd.DataFrame([asdict(f) for f in found]), "findings")
-    pages = max(1, -(-len(found) // MOST))
+        page.downloads(lambda: pd.DataFrame([asdict(f) for f in reader.findings(asked)]), "findings")
+    pages = max(1, -(-count // MOST))
     now = min(max(page.number_param("page") or 1, 1), pages)
-    shown = [line(f) for f in found[(now - 1) * MOST : now * MOST]]
+    shown = [line(f) for f in reader.findings(asked, most=MOST, after=(now - 1) * MOST)]
     page.lines(
         shown, "Findings, open ones first", "findings", ("rule and cluster", "what was found", "state", "last seen")
     )
     if pages > 1:
-        turn(now, pages, len(found))
+        turn(now, pages, count)
 
 
 def turn(now: int, pages: int, count: int) -> None:

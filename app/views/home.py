@@ -98,7 +98,7 @@ def incidents(span: Span, counted: IncidentCount, open_: list[IncidentRow]) -> N
 # What is folded away is asked for and made when somebody opens it; nothing else of the page is made again then.
 
 
-@st.fragment
+@page.fragment
 def on_purpose(span: Span, label: str, counted: IncidentCount, with_cluster: bool) -> None:
     place = st.expander(label, key="fold-expected", on_change="rerun")
     if not place.open:
@@ -111,7 +111,7 @@ def on_purpose(span: Span, label: str, counted: IncidentCount, with_cluster: boo
             page.note("{n} more: choose a shorter time to see them.", n=f"{left:,}")
 
 
-@st.fragment
+@page.fragment
 def rest(span: Span, is_open: bool, shown: list[IncidentRow], number: int, with_cluster: bool) -> None:
     """What does not fit on the first screen; `number` counts all, also those `shown` above."""
     if number <= len(shown):
@@ -192,11 +192,13 @@ with st.container(horizontal=True):
     page.link("All findings", "findings", status=FindingStatus.OPEN)
 with st.container(key="clusters"):
     clusters(seen)
-doubts = [f for f in reader.findings(status=FindingStatus.OPEN) if f.rule_id.startswith("TR")]
-if doubts:
-    limits = words.count(len(doubts), "thing limits", "things limit")
-    such = "" if len(doubts) == 1 else ", such as"
+doubts, such = reader.doubts()
+if such is not None:
+    limits = words.count(doubts, "thing limits", "things limit")
     page.note(
-        "{n} what is known here{such}: {t}", n=limits, such=such, t=words.cut(words.visible(doubts[0].title), 240)
+        "{n} what is known here{such}: {t}",
+        n=limits,
+        such="" if doubts == 1 else ", such as",
+        t=words.cut(words.visible(such), 240),
     )
 page.link("What was not seen", "trust")

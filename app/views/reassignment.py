@@ -5,7 +5,7 @@ import streamlit as st
 
 from app import charts, page, panels, sentences, words
 from app.answers import coincidence
-from app.answers.rows import Reassignment, Span
+from app.answers.rows import FindingFilter, Reassignment, Span
 from app.charts import bars, ladder
 from app.words import Html, fill
 
@@ -92,7 +92,11 @@ if r.outcome == "open":
 if r.stalled_since_ms is not None:
     panels.steps(sentences.advice([r])[0])
     panels.never_run()
-own = [f for f in reader.findings(cluster_id=cluster_id) if f.facts().get("reassignment_id") == r.reassignment_id]
+own = [
+    f
+    for f in reader.findings(FindingFilter(cluster_id=cluster_id))
+    if f.facts().get("reassignment_id") == r.reassignment_id
+]
 panels.findings([f for f in own[:4] if f.status != "open" or r.stalled_since_ms is None])  # else said above
 with st.container(horizontal=True):
     for f in own[:4]:

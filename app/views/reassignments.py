@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from app import charts, page, panels, sentences, words
-from app.answers.rows import ClusterMovesRow, Reassignment, Span
+from app.answers.rows import ClusterMovesRow, FindingFilter, Reassignment, Span
 from app.charts import bars, ladder
 from app.words import Html, fill
 
@@ -205,7 +205,9 @@ def overview() -> None:
                 page.link(
                     f"Open {words.name(r.name, 40)}", "reassignment", cluster=cluster_id, reassignment=r.reassignment_id
                 )
-        beside = [f for f in reader.findings(status="open", cluster_id=cluster_id) if f.rule_id in BESIDE]
+        beside = [
+            f for f in reader.findings(FindingFilter(status="open", cluster_id=cluster_id)) if f.rule_id in BESIDE
+        ]
         panels.findings(beside[:6])
         if beside:
             page.link("All findings", "findings", status="open")

@@ -16,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import access
 from app.access import Visitor, parsed, visitor_of
+from app.answers.rows import FindingFilter
 from app.queries import Questions, asked_tables, opened
 from rebalance_audit.domain.incidents import incident_row
 from rebalance_audit.domain.incidents.responses import ResponseRefused, acknowledgement, silence
@@ -356,8 +357,8 @@ def test_a_team_of_connectors_sees_their_tasks_and_no_others(workers: Path) -> N
     assert set(_values(platform, "connector", "gold.connect_task")) > {"broken", "sink", "source"}
     for table in ("gold.group", "gold.rebalance", "gold.movement", "silver.group_event", "bronze.record"):
         assert sinks.rows(f"SELECT count(*) AS n FROM {table}") == [{"n": 0}], table
-    assert [f.finding_id for f in sinks.findings()] == ["f-CN007"]
-    assert {"f-CN007", "f-CN003", "f-CN008", "f-CN001"} <= {f.finding_id for f in platform.findings()}
+    assert [f.finding_id for f in sinks.findings(FindingFilter())] == ["f-CN007"]
+    assert {"f-CN007", "f-CN003", "f-CN008", "f-CN001"} <= {f.finding_id for f in platform.findings(FindingFilter())}
     assert of_connectors(workers, "nobody's").rows("SELECT count(*) AS n FROM gold.connect_task") == [{"n": 0}]
     both = of_connectors(workers, "sinks", "platform")
     assert _values(both, "connector", "gold.connect_task") == _values(platform, "connector", "gold.connect_task")

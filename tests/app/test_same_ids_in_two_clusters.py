@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from app.answers.rows import FindingFilter
 from app.queries import Questions
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -99,5 +100,7 @@ def test_no_answer_about_a_cluster_holds_rows_of_another_with_the_same_ids(
 
 
 def test_findings_of_a_cluster_are_its_own(alone: Questions, beside_its_twin: Questions) -> None:
-    assert alone.findings(cluster_id=CLUSTER) == beside_its_twin.findings(cluster_id=CLUSTER)
-    assert len(beside_its_twin.findings()) == 2 * len(alone.findings())
+    assert alone.findings(FindingFilter(cluster_id=CLUSTER)) == beside_its_twin.findings(
+        FindingFilter(cluster_id=CLUSTER)
+    )
+    assert len(beside_its_twin.findings(FindingFilter())) == 2 * len(alone.findings(FindingFilter()))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from app.answers.rows.fleet import Span
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingRow:
@@ -38,6 +40,33 @@ class FindingRow:
         except ValueError:
             found = self.numbers
         return found if isinstance(found, dict) else {"numbers": found}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingFilter:
+    """Which findings are asked for; None: whichever."""
+
+    status: str | None = None
+    severity: str | None = None
+    rule_id: str | None = None
+    subject: str | None = None
+    cluster_id: str | None = None
+    group_id: str | None = None
+    team: str | None = None
+    span: Span | None = None
+    """Those that were open at some time in it; what is open goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingSums:
+    """What there is to filter, without the findings themselves."""
+
+    open_count: int
+    all_count: int
+    rule_ids: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    cluster_ids: tuple[str, ...] = ()
+    teams: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
