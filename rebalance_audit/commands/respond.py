@@ -111,12 +111,26 @@ def silence(
     covered = [i for i in _incidents(opened) if i.status == "open" and not i.expected and covers(mine, i)]
     if mine.until_ms == now_ms:
         note(f"Alerts about {shown(pattern)} go out again.", quiet=quiet)
-    else:
+    elif covered or _fits_a_group(opened, mine):
         note(
             f"No alerts about {shown(pattern)} until {clock(mine.until_ms)}; "
             f"{counted(len(covered), 'open incident')} now.",
             quiet=quiet,
         )
+    else:
+        where = "" if cluster_id is None else f" of cluster {shown(cluster_id)}"
+        note(
+            f"Kept until {clock(mine.until_ms)}, but {shown(pattern)} fits no group{where} and no open incident that is "
+            "known today: see `export group` for the names. Capitals count.",
+            quiet=quiet,
+        )
+
+
+def _fits_a_group(opened: Any, mine: Response) -> bool:
+    from rebalance_audit.domain.incidents.responses import fits_group
+
+    groups = opened.query("SELECT cluster_id, group_id FROM gold.group").to_pylist()
+    return any(fits_group(mine, g["cluster_id"], g["group_id"]) for g in groups)
 
 
 def _end(text: str | None, now_ms: int) -> int | None:

@@ -107,6 +107,27 @@ def dry(filled: Warehouse, capfd: pytest.CaptureFixture[str]) -> str:
     return capfd.readouterr().out
 
 
+def test_a_silence_that_fits_nothing_is_kept_and_says_so(
+    filled: Warehouse, capfd: pytest.CaptureFixture[str]
+) -> None:
+    groups = [
+        {
+            "cluster_id": "c", "group_id": "quiet-app", "group_type": "classic", "state": "Stable", "mode": "eager",
+            "rebalance_count": 0, "rebalance_count_1h": 0, "rebalance_count_24h": 0, "open_finding_count": 0,
+        }
+    ]  # fmt: skip
+    filled.append("gold.group", rows_to_table("gold.group", groups))
+    filled.publish({**filled.published(), "gold.group": filled.version("gold.group") or 0})
+    asked = ["silence", "-w", filled.location, "--by", "anna", "--reason", "planned", "--until", "2h"]
+    assert run(*asked, "Orders*") == 0
+    assert "fits no group and no open incident that is known today" in capfd.readouterr().err
+    assert run(*asked, "quiet-*") == 0
+    assert "No alerts about quiet-* until" in capfd.readouterr().err
+    assert run(*asked, "billing") == 0  # of an open incident
+    assert "1 open incident now." in capfd.readouterr().err
+    assert [r.pattern for r in responses(filled)] == ["Orders*", "quiet-*", "billing"]
+
+
 def test_alerts_heed_a_silence_until_it_is_lifted(filled: Warehouse, capfd: pytest.CaptureFixture[str]) -> None:
     assert dry(filled, capfd).count("[WARNING]") == 2
     asked = ["silence", "orders*", "-w", filled.location, "--by", "anna", "--reason", "planned"]

@@ -136,6 +136,13 @@ def covers(silenced: Response, incident: Subject) -> bool:
     return fits or fnmatchcase(incident.incident_id, silenced.pattern)
 
 
+def fits_group(silenced: Response, cluster_id: str, group_id: str) -> bool:
+    """Whether a silence would cover an incident of this group alone."""
+    if silenced.pattern is None or silenced.cluster_id not in (None, cluster_id):
+        return False
+    return fnmatchcase(group_id, silenced.pattern)
+
+
 def in_order(responses: Iterable[Response]) -> list[Response]:
     """Sorted by time, then id: every reader sees two of the same millisecond in the same order."""
     return sorted(responses, key=lambda r: (r.at_ms, response_id(r)))
