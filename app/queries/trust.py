@@ -6,6 +6,7 @@ from app.answers.rows import (
     CheckRow,
     ContradictionRow,
     Coverage,
+    IncompleteCount,
     IncompleteRow,
     LetGoRow,
     ReopeningRow,
@@ -31,15 +32,23 @@ class TrustQuestions(Tables):
         rows = self.rows(f"SELECT * FROM silver.contradiction ORDER BY at_ms DESC NULLS LAST, ref LIMIT {most:d}")
         return [made(ContradictionRow, row) for row in rows]
 
-    def incomplete(self, most: int = 500) -> tuple[list[IncompleteRow], int]:
-        """Rebalances with evidence missing around them, the newest; and how many there are."""
+    def incomplete(self, most: int = 500) -> list[IncompleteRow]:
+        """Rebalances of which evidence is missing, the newest."""
         rows = self.rows(
-            f"SELECT cluster_id, group_id, rebalance_id, generation_id, group_epoch, rewrite_seq, outcome,"
-            f" {AT} AS at_ms,"
-            " count(*) OVER () AS total FROM flat.rebalance WHERE NOT is_complete_evidence"
+            f"SELECT *, {AT} AS at_ms FROM flat.rebalance WHERE NOT is_complete_evidence"
             f" ORDER BY at_ms DESC NULLS LAST, cluster_id, rebalance_id LIMIT {most:d}"
         )
-        return [made(IncompleteRow, row) for row in rows], rows[0]["total"] if rows else 0
+        return [made(IncompleteRow, row) for row in rows]
+
+    def incomplete_counts(self) -> list[IncompleteCount]:
+        """How many there are, by what shows which evidence it is; most first."""
+        rows = self.rows(
+            "SELECT outcome, protocol_type, min(group_epoch) AS group_epoch, min(started_at_ms) AS started_at_ms,"
+            " count(*) AS rebalance_count FROM flat.rebalance WHERE NOT is_complete_evidence"
+            " GROUP BY outcome, protocol_type, group_epoch IS NULL, started_at_ms IS NULL"
+            " ORDER BY rebalance_count DESC, outcome, protocol_type"
+        )
+        return [IncompleteCount(**row) for row in rows]
 
     def reopenings(self, most: int = 200) -> tuple[list[ReopeningRow], int]:
         """Settled histories that were worked out again, the newest evidence first; and how many there are."""

@@ -3,7 +3,7 @@
 from app.sentences.compare import compare
 from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs, likely_cost
 from app.sentences.copies import for_chat, postmortem
-from app.sentences.fleet import headline, trust
+from app.sentences.fleet import ended_early, headline, trust
 from app.sentences.group import doubts, group, mostly, standstill
 from app.sentences.incidents import going_on, since, story
 from app.sentences.reassignment import (
@@ -30,6 +30,7 @@ __all__ = [
     "cost_beside_eager",
     "costs",
     "doubts",
+    "ended_early",
     "fit",
     "for_chat",
     "going_on",

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app import words
-from app.answers.rows import CheckRow, Coverage, Headline
+from app.answers.rows import CheckRow, ClusterRow, Coverage, Headline
 from app.words import Html, fill
 
+ENDED_EARLY_MS = 3_600_000
+"""A collector that works is minutes behind the others at most."""
+MOST_NAMED = 3
 IS_NOW_MS = 900_000
 """Evidence that ends longer ago than this shows nothing about now: a collector that works is minutes behind at most."""
 
@@ -50,10 +53,39 @@ def normal_work(number: int) -> str:
     return f"{number:,} {'was' if number == 1 else 'were'} part of the protocol's normal work"
 
 
+def ended_early(clusters: Sequence[ClusterRow]) -> Html | None:
+    """Clusters whose evidence ends long before the newest, or shows no time: the others look fresh and hide them."""
+    ends = {c.cluster_id: c.last_at_ms for c in clusters}
+    known = [at for at in ends.values() if at is not None]
+    newest = max(known, default=0)
+    late = sorted((at, name) for name, at in ends.items() if at is not None and newest - at > ENDED_EARLY_MS)
+    parts = []
+    if late:
+        names = words.join([words.code(name, 40) for _, name in late[:MOST_NAMED]], ", ")
+        parts.append(
+            fill(
+                "Evidence of {n} of {all} ends more than an hour before the newest: {names}{more}. What happened there "
+                "since is not known.",
+                n=f"{len(late):,}",
+                all=words.count(len(ends), "cluster"),
+                names=names,
+                more=f" and {len(late) - MOST_NAMED:,} more" if len(late) > MOST_NAMED else "",
+            )
+        )
+    if untimed := len(ends) - len(known):
+        parts.append(fill("Of {n} no evidence with a time was seen.", n=words.count(untimed, "cluster")))
+    return words.join(parts, " ") if parts else None
+
+
 def trust(
-    coverage: Sequence[Coverage], undecoded_count: int, checks: Sequence[CheckRow], unread: Sequence[str] = ()
+    coverage: Sequence[Coverage],
+    undecoded_count: int,
+    checks: Sequence[CheckRow],
+    incomplete_count: int = 0,
+    unread: Sequence[str] = (),
 ) -> Html:
-    """Gaps, what was not understood, and failed checks. `unread`: tables of these that cannot be read."""
+    """Gaps, what was not understood, rebalances of which evidence is missing, and failed checks. `unread`: tables of
+    these that cannot be read."""
     sources = words.count(len({(c.cluster_id, c.source) for c in coverage}), "source")
     gap_count = sum(c.is_gap for c in coverage)
     parts = [fill("<b>No gap</b> is known in {s}.", s=sources)]
@@ -72,6 +104,8 @@ def trust(
             if "silver.undecoded" in unread
             else Html("Everything that was read was understood.")
         )
+    if incomplete_count:
+        parts.append(fill("Evidence of {n} is missing.", n=words.count(incomplete_count, "rebalance")))
     if "gold.check" in unread:
         parts.append(Html("Whether the checks hold is not known: gold.check cannot be read."))
     elif failed := sum(not c.success for c in checks):

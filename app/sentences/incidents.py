@@ -32,7 +32,8 @@ def going_on(
     first = Html("<b>No incident open</b>")
     if counted.open_count:
         cost = words.costs(counted.open_partition_seconds, counted.open_task_seconds)
-        said = f", {cost} of downtime" if cost else ""
+        since = " since they began" if counted.longer_count else ""
+        said = f", {cost} of downtime{since}" if cost else ""
         if counted.open_unknown_count:
             said += f"; of {counted.open_unknown_count:,} the cost is not known"
         first = fill("<b>{n} open</b>{c}{cost}", n=open_, c=critical, cost=said)
@@ -43,7 +44,8 @@ def going_on(
         lead = "" if counted.open_count == 1 else "The worst: "
         parts.append(fill("{lead}<b>{worst}</b>.", lead=lead, worst=worst))
     if unread_rebalances is None:
-        parts.append(cost_of(in_time))
+        is_apart = counted.longer_count > 0 and in_time.rebalance_count > 0
+        parts.append(fill("{lead}{cost}", lead="In this time " if is_apart else "", cost=cost_of(in_time)))
     else:
         parts.append(fill("How many rebalances there were is not known: {t} cannot be read.", t=unread_rebalances))
     if ended_before_ms >= IS_NOW_MS:

@@ -132,6 +132,8 @@ def rest(span: Span, is_open: bool, shown: list[IncidentRow], number: int, with_
 def clusters(found: list[ClusterRow]) -> None:
     """Those with something open first; of many, the rest is folded away."""
     page.heading("Clusters")
+    if (early := sentences.ended_early(found)) is not None:
+        page.note("{s}", s=early)
     sorted_ = sorted(found, key=lambda c: -c.open_finding_count)
     shown = MOST_CLUSTERS if len(found) > MOST_CLUSTERS + A_FEW else len(found)
     cluster_table(sorted_[:shown])

@@ -7,6 +7,7 @@ from app import charts, clock, page, panels, sentences, words
 from app.answers.rows import Member, Movement, Rebalance, Span
 from app.charts import bars
 from app.words import Html, fill
+from rebalance_audit.domain.explain.hints import missing_evidence
 from rebalance_audit.domain.kinds import MemberChange, MovementKind, TaskState
 
 
@@ -87,7 +88,7 @@ def numbers(r: Rebalance, unit: str) -> None:
             f"at least {words.seconds(r.eager_seconds_lower, unit)}, as under the eager protocol"
         )
     if not r.is_complete_evidence:
-        pairs["evidence"] = "incomplete: something that could change this is missing"
+        pairs["evidence"] = f"incomplete, not seen: {' and '.join(missing_evidence(r))}"
     if not r.is_final:
         pairs["final"] = "no: it is the newest of its group, and may still change"
     page.facts(pairs)

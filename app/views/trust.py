@@ -4,9 +4,10 @@ import pandas as pd
 import streamlit as st
 
 from app import page, sentences, words
-from app.answers.rows import CheckRow
+from app.answers.rows import CheckRow, IncompleteCount
 from app.panels import coverage
 from app.words import fill
+from rebalance_audit.domain.explain.hints import missing_evidence
 
 
 def contradictions() -> None:
@@ -32,17 +33,24 @@ def contradictions() -> None:
         page.go("evidence", cluster=found[row].cluster_id, ref=found[row].ref)
 
 
-def incomplete() -> None:
-    found, total = reader.incomplete()
-    page.heading("Rebalances with evidence missing around them")
+def incomplete(counts: list[IncompleteCount]) -> None:
+    found, total = reader.incomplete(), sum(c.rebalance_count for c in counts)
+    page.heading("Rebalances of which evidence is missing")
     if not found:
         page.nothing(reader.unread("gold.rebalance"), "None.")
         return
+    by_what: dict[str, int] = {}
+    for c in counts:
+        what = " and ".join(missing_evidence(c))
+        by_what[what] = by_what.get(what, 0) + c.rebalance_count
+    lists = [(f"{n:,}", what) for what, n in sorted(by_what.items(), key=lambda item: (-item[1], item[0]))]
+    page.table(["rebalances", "what was not seen"], [list(row) for row in lists])
     frame = pd.DataFrame(
         {
             "group": [words.name(r.group_id, 50) for r in found],
             "number": [words.number_of(r.generation_id, r.group_epoch, r.rewrite_seq) for r in found],
             "when": [words.instant(r.at_ms, page.zone()) for r in found],
+            "what was not seen": [" and ".join(missing_evidence(r)) for r in found],
             "how it ended": [words.OUTCOME_WORDS.get(r.outcome, r.outcome) for r in found],
             "cluster": [words.name(r.cluster_id, 30) for r in found],
         }
@@ -181,16 +189,25 @@ def verdicts(found: list[CheckRow]) -> None:
 reader = page.reader()
 page.title("Trust", under="What did we not see?")
 sources = reader.coverage()
+half_seen = reader.incomplete_counts()
 counts = reader.undecoded_counts()
 checks = reader.checks()
 st.html(
     fill(
         '<p class="ra-say">{a}</p>',
-        a=sentences.trust(sources, sum(counts.values()), checks, tuple(reader.damaged())),
+        a=sentences.trust(
+            sources,
+            sum(counts.values()),
+            checks,
+            sum(c.rebalance_count for c in half_seen),
+            tuple(reader.damaged()),
+        ),
     )
 )
 if not sources and not checks and not reader.group_count():
     page.reader_with_groups()
+if (early := sentences.ended_early(reader.clusters())) is not None:
+    st.html(fill('<p class="ra-say">{s}</p>', s=early))
 coverage.gaps(reader, [c for c in sources if c.is_gap and c.problem_code != "skipped"])
 coverage.left_out([c for c in sources if c.problem_code == "skipped"])
 coverage.over_time(sources)
@@ -199,7 +216,7 @@ if seen := [c for c in sources if not c.is_gap]:
     coverage.ledger(seen)
 coverage.silent(reader)
 contradictions()
-incomplete()
+incomplete(half_seen)
 reopenings()
 let_go()
 if sources:

@@ -120,8 +120,8 @@ def silence(
     else:
         where = "" if cluster_id is None else f" of cluster {shown(cluster_id)}"
         note(
-            f"Kept until {clock(mine.until_ms)}, but {shown(pattern)} fits no group{where} and no open incident that is "
-            "known today: see `export group` for the names. Capitals count.",
+            f"Kept until {clock(mine.until_ms)}, but {shown(pattern)} fits no group{where} and no open incident known "
+            "today: see `export group` for the names. Capitals count.",
             quiet=quiet,
         )
 

@@ -664,7 +664,9 @@ def test_trust(walk: Walk, gold: dict[str, list[Row]], walked: Warehouse) -> Non
     known.counts |= set(Counter(r.get("reason") for r in walked.read("silver.undecoded").to_pylist()).values())
     known.counts |= {len(gaps), sources, len(checks), sum(c["success"] for c in checks)}
     known.counts |= {c["to_position"] - 1 for c in rows if c["to_position"] is not None}
-    known.counts |= {sum(not r["is_complete_evidence"] for r in gold["rebalance"])}
+    half_seen = [r for r in gold["rebalance"] if not r["is_complete_evidence"]]
+    missing = Counter((r["outcome"] in ("missing", "open"), r["started_at_ms"] is None) for r in half_seen)
+    known.counts |= {len(half_seen), *missing.values()}
     known.counts |= set(range(len(rows)))  # files of one node and clock
     hold(page, known)
 

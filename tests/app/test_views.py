@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app import sentences
+from app.answers.rows import ClusterRow
 from app.queries import HOUR_MS, Questions
 from rebalance_audit import __version__
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
@@ -547,7 +549,10 @@ def test_one_finding_shows_its_numbers_and_evidence(opened: Open, full_warehouse
 def test_trust_says_what_was_not_seen(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "trust")
     text = said(at)
-    assert "2 gaps in 3 sources. 1 record or line could not be read. 1 check failed." in text
+    assert (
+        "2 gaps in 3 sources. 1 record or line could not be read. Evidence of 3 rebalances is missing. 1 check failed."
+        in text
+    )
     assert "Offsets 0 to 199 were compacted away before they were read." in text
     assert "+1:00 h" in text
     assert "inferred" in text
@@ -808,8 +813,32 @@ def test_no_page_says_none_or_nan(opened: Open, full_warehouse: Path, view: str,
 def test_trust_shows_contradictions_what_is_incomplete_and_time_to_scale(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "trust")
     text = said(at)
-    for heading in ("Seen over time", "What contradicts the rest", "Rebalances with evidence missing around them"):
+    for heading in ("Seen over time", "What contradicts the rest", "Rebalances of which evidence is missing"):
         assert heading in text
+    assert "Evidence of 3 rebalances is missing." in text
+    missing = re.search(r"rebalanceswhat was not seen(.*?)3 rebalances\.", text)
+    assert missing is not None
+    assert "every record and line of it" in missing[1]
+    assert "the coordinator's log lines" in missing[1]
+
+
+def test_a_cluster_whose_evidence_ended_is_named_beside_those_that_look_fresh() -> None:
+    hour = 3_600_000
+
+    def cluster(name: str, last_at_ms: int | None) -> ClusterRow:
+        counts = dict.fromkeys(("group", "rebalance", "reassignment", "open_finding", "gap", "source"), 1)
+        return ClusterRow(
+            cluster_id=name, first_at_ms=0, last_at_ms=last_at_ms, **{f"{k}_count": v for k, v in counts.items()}
+        )
+
+    fresh = [cluster("a", 10 * hour), cluster("b", 9 * hour)]
+    assert sentences.ended_early(fresh) is None
+    assert sentences.ended_early([]) is None
+    early = sentences.ended_early([*fresh, cluster("<b>", 9 * hour - 1), cluster("dead", None)])
+    assert early == (
+        "Evidence of 1 of 4 clusters ends more than an hour before the newest: <code>&lt;b&gt;</code>. What happened "
+        "there since is not known. Of 1 cluster no evidence with a time was seen."
+    )
 
 
 def test_pages_lead_to_other_tools_by_the_settings_templates(

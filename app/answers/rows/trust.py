@@ -79,6 +79,19 @@ class IncompleteRow:
     rewrite_seq: int
     outcome: str
     at_ms: int | None
+    protocol_type: str | None
+    started_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncompleteCount:
+    """So many rebalances of which the same evidence is missing; `HalfSeen`."""
+
+    rebalance_count: int
+    outcome: str
+    group_epoch: int | None
+    protocol_type: str | None
+    started_at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

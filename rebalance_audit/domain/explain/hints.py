@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Protocol
 
 from rebalance_audit.domain.causes import PUT_OUT, SPARED_BY_STATIC, Cause
 from rebalance_audit.domain.client_families import INSTANCE
@@ -53,6 +54,39 @@ def not_seen_in(rebalances: Sequence[Rebalance]) -> tuple[str, ...]:
     if incomplete:
         notes.append(f"parts of the evidence of {counted(incomplete, 'rebalance')}")
     return tuple(notes)
+
+
+class HalfSeen(Protocol):
+    """What shows which evidence of a rebalance is missing: a row of gold.rebalance, or some of its columns."""
+
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def group_epoch(self) -> int | None: ...
+    @property
+    def protocol_type(self) -> str | None: ...
+    @property
+    def started_at_ms(self) -> int | None: ...
+
+
+def missing_evidence(r: HalfSeen) -> tuple[str, ...]:
+    """What is missing of a rebalance whose evidence is not complete."""
+    if r.outcome == Outcome.MISSING:
+        return ("every record and line of it",)
+    if r.outcome == Outcome.OPEN:
+        return ("its end",)
+    if r.group_epoch is not None:
+        return ("the group's record",)
+    found = []
+    if r.protocol_type is None:  # only a record names it
+        found.append("the group's record")
+    if r.started_at_ms is None:
+        found.append("the coordinator's log lines")
+    if found:
+        return tuple(found)
+    if r.protocol_type == "connect":
+        return ("what some workers ran, or the generation before it",)
+    return ("the generation before it",)
 
 
 def would_have_helped(rebalances: Sequence[Rebalance], findings: Sequence[Finding]) -> tuple[str, ...]:

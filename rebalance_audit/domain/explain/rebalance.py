@@ -11,6 +11,7 @@ from rebalance_audit.domain.causes import Cause, phrase_of
 from rebalance_audit.domain.detect import client_advice
 from rebalance_audit.domain.detect.history import label, worker_name
 from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, listed, shown
+from rebalance_audit.domain.explain.hints import missing_evidence
 from rebalance_audit.domain.kinds import MovementKind, Outcome, RebalanceKind
 from rebalance_audit.domain.model import Member, Movement, Rebalance, Trigger
 from rebalance_audit.domain.numbers import unit_of
@@ -252,7 +253,7 @@ def _notes(r: Rebalance, noun: str) -> tuple[str, ...]:
     if r.unassigned_count:
         notes.append(f"{counted(r.unassigned_count, noun, plural)} without an owner after it")
     if not r.is_complete_evidence and r.outcome != Outcome.MISSING:
-        notes.append("evidence about it is incomplete")
+        notes.append(f"not seen: {listed(missing_evidence(r))}")
     return tuple(notes)
 
 

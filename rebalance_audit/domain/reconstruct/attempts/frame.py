@@ -94,6 +94,8 @@ def _frame(
     evidence = [record.ref] if record else []
     evidence += [line.ref for line in lines]
     has_logs = attempt.preparing is not None or attempt.rewrite_seq > 0
+    # An attempt that the next one overtook has no record: the coordinator writes one only with an assignment.
+    has_all_records = record is not None or outcome in (Outcome.FAILED, Outcome.SUPERSEDED)
 
     return _make_rebalance(
         cluster_id=cluster_id,
@@ -121,7 +123,7 @@ def _frame(
         assigned_at_ms=assigned_at_ms,
         ended_at_ms=max(times) if times else None,
         broker_window_ms=assigned_at_ms - started_at_ms if assigned_at_ms and started_at_ms else None,
-        is_complete_evidence=record is not None and has_logs and not gap_before,
+        is_complete_evidence=has_all_records and has_logs and not gap_before,
         is_final=followed,
         evidence=tuple(evidence),
     )

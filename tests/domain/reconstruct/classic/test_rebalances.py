@@ -98,6 +98,8 @@ def test_a_number_that_only_a_line_shows_was_superseded_not_missing() -> None:
     )
     assert [(n, o) for n, _, o, _ in generations_of(story)] == [(4, "completed"), (5, "superseded"), (6, "completed")]
     assert rebalances(story)[1].started_at_ms == 5_000
+    # Nobody was assigned anything, so no record was ever written: none is missing.
+    assert rebalances(story)[1].is_complete_evidence
 
 
 UNWRITTEN = (
