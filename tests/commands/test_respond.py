@@ -107,9 +107,7 @@ def dry(filled: Warehouse, capfd: pytest.CaptureFixture[str]) -> str:
     return capfd.readouterr().out
 
 
-def test_a_silence_that_fits_nothing_is_kept_and_says_so(
-    filled: Warehouse, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_silence_that_fits_nothing_is_kept_and_says_so(filled: Warehouse, capfd: pytest.CaptureFixture[str]) -> None:
     groups = [
         {
             "cluster_id": "c", "group_id": "quiet-app", "group_type": "classic", "state": "Stable", "mode": "eager",
