@@ -132,8 +132,12 @@ class GrowingCluster:
         self._file, self._lines, self._byte = 0, 0, 0
         self.rebalance_count = 0
 
-    def land(self, landing: Landing, rebalances: int) -> None:
-        """One flush: a landing file of each kind, and what was read from where to where."""
+    def generations_of(self, model: int) -> int:
+        return self._generations[model]
+
+    def land(self, landing: Landing, rebalances: int, *, of: int | None = None) -> None:
+        """One flush: a landing file of each kind, and what was read from where to where. `of`: the group of all of
+        them."""
         self._flushes += 1
         name = f"{READER}-{self._flushes:06d}"
         records: dict[int, list[tuple[int, int, bytes, bytes]]] = {}
@@ -141,7 +145,8 @@ class GrowingCluster:
         read_from = dict(self._offsets)
         for _ in range(rebalances):
             is_of_one = self._share_of_one > 0 and self._random.random() < self._share_of_one
-            self._rebalance(0 if is_of_one else self._random.randrange(self._groups), records, lines)
+            drawn = 0 if is_of_one else self._random.randrange(self._groups)
+            self._rebalance(drawn if of is None else of, records, lines)
         runs = []
         for partition, rows in sorted(records.items()):
             offsets, times, keys, values = (list(column) for column in zip(*rows, strict=True))
