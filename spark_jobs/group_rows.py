@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, groupby
 from operator import itemgetter
@@ -22,7 +22,7 @@ from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
 from spark_jobs.stages.stage import Batch
-from spark_jobs.structs import narrowed, things_in
+from spark_jobs.structs import things_in
 from spark_jobs.task_files import (
     ASKED_AT_MOST,
     WRITTEN,
@@ -117,7 +117,7 @@ class GroupReader:
     groups: pa.Table
     column: str = "group_id"
     """The column by which rows are chosen; `groups` has it in place of `group_id`."""
-    fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    fields: Mapping[str, Collection[str]] = field(default_factory=dict)
     """By column of lists of structs: the fields that are wanted of these, where not all are."""
     _wanted: dict[tuple[str, str], int] = field(default_factory=dict, init=False, repr=False)
     """The keys in `groups`, made once in each task that reads."""
@@ -144,11 +144,10 @@ class GroupReader:
 
         # If little is new, nothing is wanted from most files.
         only_if = (place, lambda head: bool(flags_of(head).any()))
-        for batch in batches_of(named, columns, _ROWS_AT_ONCE, only_if=only_if):
+        for batch in batches_of(named, columns, _ROWS_AT_ONCE, only_if=only_if, fields=self.fields):
             places = np.flatnonzero(flags_of(batch))
             if len(places):
-                rows = rows_at(pa.Table.from_batches([batch]), pa.array(places))
-                yield from narrowed(rows, self.fields).to_batches()
+                yield from rows_at(pa.Table.from_batches([batch]), pa.array(places)).to_batches()
 
 
 INSTANTS = ("assigned_at_ms", "joined_at_ms", "started_at_ms", "ended_at_ms", "started_lower_ms")

@@ -38,7 +38,7 @@ class RunOutcome:
     put_aside: list[str] = field(default_factory=list)
     """Sentences about landing files that went to the quarantine."""
     is_complete: bool = True
-    """Whether no commits were left to a later run."""
+    """Whether nothing was left to a later run."""
 
 
 def run(
@@ -60,7 +60,7 @@ def run(
     this process, unless its news has `spark_from_bytes` or more. Spark starts when a stage asks for it; `spark` is its
     session, if there is one.
     `reached(point)` is called after every commit. `may_wait`: commits of groups that nobody waits for may be left to a
-    later run.
+    later run, and what rules and incidents say of groups in a long storm.
     Raises WarehouseError if another process writes, QualityError if a fatal law does not hold: nothing of the stage
     that broke it is committed, and readers keep what they had. A landing file that breaks one is put aside instead.
     """
@@ -92,7 +92,7 @@ def run(
             report(stage.name, "ended" if did else "nothing new")
             if did:
                 outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
-        outcome.is_complete = context.awaited is None
+        outcome.is_complete = context.awaited is None and not context.has_left
         for table in sorted(context.rows_written):
             if opened.join_small_files(table):
                 context.reached(f"{table}:joined")

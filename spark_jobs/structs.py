@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, chain, pairwise
@@ -98,14 +98,22 @@ def _shared(stored: pa.Array, made_of: Callable[[Any], Any]) -> list[Any]:
 
 
 def _nested_values(kind: type[Any], stored: pa.ListArray) -> list[Any]:
-    lists, places = lists_of(stored), None
-    if lists.items.type.num_fields and not any(pa.types.is_nested(field.type) for field in lists.items.type):
+    lists = lists_of(stored)
+    of = lists.items.type
+    is_flat = bool(of.num_fields) and not any(pa.types.is_nested(field.type) for field in of)
+    if is_flat:
         lists, places = lists.distinct()
-    items: list[Any] = things_of(
-        kind, dict(zip(lists.items.type.names, lists.items.flatten(), strict=True)), len(lists.items)
-    )
-    found = [tuple(items[begin:end]) for begin, end in pairwise(lists.offsets)]
-    return found if places is None else [found[place] for place in places]
+        found = [tuple(items) for items in lists.parted(_items(kind, lists.items))]
+        return [found[place] for place in places]
+    if of.num_fields and "evidence" not in of.names:  # what names its own evidence is hardly ever alike
+        alike, item_places = distinct_items(lists.items)
+        made = _items(kind, alike)
+        return list(map(tuple, lists.parted([made[place] for place in item_places])))
+    return list(map(tuple, lists.parted(_items(kind, lists.items))))
+
+
+def _items(kind: type[Any], items: pa.StructArray) -> list[Any]:
+    return things_of(kind, dict(zip(items.type.names, items.flatten(), strict=True)), len(items))
 
 
 def _tuples(stored: pa.ListArray) -> list[Any]:
@@ -138,15 +146,32 @@ class Lists:
         by_name = dict(zip(self.items.type.names, self.items.flatten(), strict=True))
         return Lists(pa.StructArray.from_arrays([by_name[name] for name in names], names), self.offsets)
 
+    def parted(self, things: Sequence[T]) -> Iterator[Sequence[T]]:
+        """The lists of the things that its items became."""
+        return (things[begin:end] for begin, end in pairwise(self.offsets))
+
     def distinct(self) -> tuple[Lists, list[int]]:
         """Each list once, in order, and the place of every list among these; unknown values are equal."""
-        codes = np.column_stack([_codes(column) for column in self.items.flatten()])
-        written, width = codes.tobytes(), codes.itemsize * codes.shape[1]
+        written, width = _written(self.items)
         _, places = distinct(written[a * width : b * width] for a, b in pairwise(self.offsets))
         is_first = np.diff(np.maximum.accumulate(np.array(places, np.int64)), prepend=-1) > 0
         sizes = np.diff(self.offsets)
         kept = self.items.filter(pa.array(np.repeat(is_first, sizes)))
         return Lists(kept, [0, *np.cumsum(sizes[is_first]).tolist()]), places
+
+
+def distinct_items(items: pa.StructArray) -> tuple[pa.StructArray, list[int]]:
+    """Each struct once, in order, and the place of every one among these; unknown values are equal."""
+    written, width = _written(items)
+    _, places = distinct(written[at : at + width] for at in range(0, len(written), width))
+    is_first = np.diff(np.maximum.accumulate(np.array(places, np.int64)), prepend=-1) > 0
+    return items.filter(pa.array(is_first)), places
+
+
+def _written(items: pa.StructArray) -> tuple[bytes, int]:
+    """The same bytes for equal structs, and how many these are of each."""
+    codes = np.column_stack([_codes(column) for column in items.flatten()])
+    return codes.tobytes(), codes.itemsize * codes.shape[1]
 
 
 def distinct(things: Iterable[T]) -> tuple[list[T], list[int]]:
@@ -158,6 +183,10 @@ def distinct(things: Iterable[T]) -> tuple[list[T], list[int]]:
 
 def _codes(column: pa.Array) -> npt.NDArray[np.int32]:
     """A number for each value, the same for equal ones."""
+    if pa.types.is_list(column.type):
+        lists = lists_of(column)
+        named = lists.around(pa.array(_codes(lists.items)).cast(pa.string()))
+        column = pc.if_else(column.is_valid(), pc.binary_join(named, ","), pa.scalar(None, pa.string()))
     codes: npt.NDArray[np.int32] = column.dictionary_encode().indices.fill_null(-1).to_numpy()
     return codes
 
@@ -166,15 +195,3 @@ def lists_of(column: pa.ListArray) -> Lists:
     """Null lists are empty ones."""
     sizes = pc.list_value_length(column).fill_null(0).to_numpy()
     return Lists(column.flatten(), [0, *np.cumsum(sizes).tolist()])
-
-
-Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
-
-
-def narrowed(rows: Rows, fields: Mapping[str, Sequence[str]]) -> Rows:
-    """The same rows with only these fields of the structs in their lists, by column; null lists are empty ones."""
-    for at, column in enumerate(rows.schema.names):
-        if column in fields:
-            lists = lists_of(_in_one(rows.column(at)))
-            rows = rows.set_column(at, column, lists.around(lists.of_fields(fields[column]).items))
-    return rows

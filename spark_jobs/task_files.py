@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_type
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_type, narrow_schema
 from rebalance_audit.warehouse.file_sizes import (
     compression_of,
     has_dictionaries,
@@ -33,6 +33,7 @@ from rebalance_audit.warehouse.row_groups import (
     columns_of,
     footer,
     open_writer,
+    parts_of,
     row_groups_of,
 )
 from rebalance_audit.warehouse.storage import located
@@ -83,16 +84,19 @@ def batches_of(
     most_rows: int,
     repeated: Sequence[str] = (),
     only_if: tuple[Sequence[str], Callable[[pa.RecordBatch], bool]] | None = None,
+    fields: Mapping[str, Collection[str]] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one row group, with all of these columns in the table's own types: one that a file lacks is null.
 
     Columns that are `repeated` come as dictionaries. `only_if`: columns that are read first, and whether anything of
-    them is wanted; where it is not, nothing else is read.
+    them is wanted; where it is not, nothing else is read. `fields`: by column of lists of structs the fields that are
+    wanted of these, where not all are.
     """
 
     def read(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         schema = _schema_of(named["table"], tuple(names), tuple(repeated))
-        for batch in _read(named["file"], named["row_group"], names, most_rows, repeated):
+        schema = narrow_schema(schema, fields) if fields else schema
+        for batch in _read(named["file"], named["row_group"], schema, most_rows, repeated):
             yield _whole(batch, schema)
 
     if only_if is None or any(map(only_if[1], read(only_if[0]))):
@@ -100,16 +104,16 @@ def batches_of(
 
 
 def _read(
-    file: str, number: int, names: Sequence[str], most_rows: int, repeated: Sequence[str]
+    file: str, number: int, schema: pa.Schema, most_rows: int, repeated: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     if is_small(file, number):
-        yield from row_group(file, number, names).to_batches(most_rows)
+        yield from row_group(file, number, schema.names).to_batches(most_rows)
         return
     fs, path = located(file)
     with pq.ParquetFile(path, filesystem=fs, metadata=footer(file), read_dictionary=list(repeated)) as opened:
         group = opened.metadata.row_group(number)
         row_count = min(most_rows, max(1, group.num_rows * _READ_BYTES // max(group.total_byte_size, 1)))
-        held = [name for name in names if name in columns_of(file)]
+        held = parts_of(file, schema, [name for name in schema.names if name in columns_of(file)])
         yield from opened.iter_batches(row_count, [number], held, use_threads=False)
 
 

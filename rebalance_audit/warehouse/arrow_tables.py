@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -75,6 +75,18 @@ def whole(data: pa.Table, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def narrow_schema(schema: pa.Schema, fields: Mapping[str, Collection[str]]) -> pa.Schema:
+    """The same columns with only these fields of the structs in their lists, by column."""
+
+    def narrow(field: pa.Field) -> pa.Field:
+        if field.name not in fields:
+            return field
+        kept = [one for one in field.type.value_type if one.name in fields[field.name]]
+        return field.with_type(pa.list_(field.type.value_field.with_type(pa.struct(kept))))
+
+    return pa.schema([narrow(field) for field in schema])
 
 
 def rows_at(rows: pa.Table, places: pa.Array) -> pa.Table:

@@ -24,6 +24,7 @@ from rebalance_audit.warehouse.row_groups import (
     keep_footer,
     open_writer,
     opened,
+    parts_of,
     rename_footer,
     row_groups_of,
 )
@@ -94,14 +95,18 @@ def is_small(file: str, number: int) -> bool:
     return bool(footer(file).row_group(number).total_byte_size <= SMALL_BYTES)
 
 
-def row_group(file: str, number: int, names: Sequence[str] | None = None) -> pa.Table:
-    """These columns of a row group (None: all), without those that the file lacks. A file never changes."""
+def row_group(
+    file: str, number: int, names: Sequence[str] | None = None, schema: pa.Schema | None = None
+) -> pa.Table:
+    """These columns of a row group (None: all), without those that the file lacks. A file never changes. `schema`: of
+    structs more than its fields need not be there."""
     there = columns_of(file)
     listed = list(there) if names is None else [name for name in names if name in there]
     held = _kept.of(file, number)
     if lacking := [name for name in listed if name not in held]:
+        parts = lacking if schema is None or is_small(file, number) else parts_of(file, schema, lacking)
         with _reading:
-            read = opened(file).read_row_group(number, lacking, use_threads=False)
+            read = opened(file).read_row_group(number, parts, use_threads=False)
         held |= dict(zip(read.schema.names, read.columns, strict=True))
         if not _is_keeping:
             return pa.Table.from_arrays([held[name] for name in listed], names=listed)
@@ -178,6 +183,6 @@ def chosen_rows(
             wanted.append(holds(held))
         at = pc.indices_nonzero(pc.fill_null(functools.reduce(pc.and_kleene, wanted), False))
         if len(at):
-            of_group = row_group(group.file, group.number, schema.names)
+            of_group = row_group(group.file, group.number, schema.names, schema)
             places = pc.add(at.cast(pa.int64()), group.first_row)
             yield Chosen(group.file, whole(rows_at(of_group, at), schema), places, of_group)

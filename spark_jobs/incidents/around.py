@@ -20,7 +20,7 @@ from rebalance_audit.domain.incidents.troubles import SAME_MOMENT_MS
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
-from rebalance_audit.warehouse.arrow_tables import rows_where
+from rebalance_audit.warehouse.arrow_tables import narrow_schema, rows_where
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
@@ -34,8 +34,8 @@ from spark_jobs.group_rows import (
     places_table,
     rows_of_groups,
 )
-from spark_jobs.incidents.rows import AT, FINDING, FINDINGS, NARROWED, OF_MOVEMENTS, READ, REBALANCES
-from spark_jobs.structs import narrowed, things_in
+from spark_jobs.incidents.rows import AT, FIELDS, FINDING, FINDINGS, NARROWED, READ, REBALANCES
+from spark_jobs.structs import things_in
 
 LONGEST_SESSION_MS = 1_800_000
 """group.max.session.timeout.ms by default: so long after a member went its rebalance may begin."""
@@ -154,13 +154,12 @@ class StoredCluster:
     @property
     def _read(self) -> pa.Schema:
         schema = self._warehouse.schema(REBALANCES)
-        return pa.schema([schema.field(name) for name in READ])
+        return narrow_schema(pa.schema([schema.field(name) for name in READ]), FIELDS)
 
     def _of_few(self, files: Sequence[str], groups: Collection[str], from_ms: int) -> pa.Table:
         """READ of the same rebalances, if groups are few: all that NARROWED asks of them."""
-        fields = {"movements": OF_MOVEMENTS}
-        parts = [narrowed(chosen.rows, fields) for chosen in chosen_rows(files, self._read, {"group_id": groups})]
-        rows = pa.concat_tables([narrowed(self._read.empty_table(), fields), *parts])
+        parts = [chosen.rows for chosen in chosen_rows(files, self._read, {"group_id": groups})]
+        rows = pa.concat_tables([self._read.empty_table(), *parts])
         rows = rows_where(rows, pc.equal(rows["cluster_id"], self._cluster_id))
         group_ids, places = rows["group_id"].to_pylist(), rows["place"].to_pylist()
         instants = pc.coalesce(*(rows[name] for name in INSTANTS)).to_pylist()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.storage import located
+from spark_jobs.group_rows import Place
 
 
 class Incidents(NamedTuple):
@@ -18,6 +20,8 @@ class Incidents(NamedTuple):
     incident_scope: pa.Table
     marks: list[str]
     mark_scope: pa.Table
+    left: Mapping[Place, int] = MappingProxyType({})
+    """Loud groups that were not worked out, each with the instant of its earliest news."""
 
 
 def scope_of(key: str, gone: Iterable[Mapping[str, Any]], files: Sequence[str]) -> pa.Table:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from rebalance_audit.domain.detect import ASKED_OF_MEMBERS
 from rebalance_audit.domain.model import ConnectTask, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
@@ -24,6 +25,8 @@ _MEMBERS = "list_filter(members, lambda m: m.change <> 'stayed')"
 _GONE = "flatten([t.members FOR t IN triggers])"
 OF_MOVEMENTS = ("resource_type", "resource", "kind", "from_member_id", "stopped_at_lower_ms")
 """The fields of movements in NARROWED."""
+FIELDS = {"members": ASKED_OF_MEMBERS, "movements": OF_MOVEMENTS}
+"""The fields of members and movements in READ that are read."""
 _FIELDS = ", ".join(f"'{name}': m.{name}" for name in OF_MOVEMENTS)
 _MOVEMENTS = f"[{{{_FIELDS}}} FOR m IN movements IF list_contains({_GONE}, m.from_member_id)]"
 NARROWED = ", ".join((*dict.fromkeys((*_OWN, "place")), f"{_MEMBERS} members", f"{_MOVEMENTS} movements"))

@@ -20,6 +20,7 @@ from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import Engine
 from spark_jobs.group_evidence import seen_until_ms
+from spark_jobs.group_rows import Place
 from spark_jobs.incidents.around import StoredCluster
 from spark_jobs.incidents.news import ending, news_since, note
 from spark_jobs.incidents.replaced import Incidents, scope_of
@@ -51,14 +52,26 @@ def incident_tables(
     folder: str,
     since_versions: Mapping[str, int] | None = None,
     seen_before_ms: Mapping[str, int] | None = None,
+    left: Mapping[Place, int] | None = None,
+    loud: Collection[str] = (),
 ) -> Incidents:
     """`versions`: of the silver tables; `since_versions`: those that were published last, if that is known. `changed`:
     keys of the rebalances that changed, or of their groups. `leader_moves`: all rows there are. `seen_before_ms`: by
-    cluster the end of its evidence when incidents were worked out last, where that is known."""
+    cluster the end of its evidence when incidents were worked out last, where that is known. `left`: groups that were
+    left before, each with the instant of its earliest news; `loud`: ids of groups that are left now."""
     now_ms = seen_until_ms(warehouse)
     news = news_since(warehouse, versions, since_versions or {}, changed, leader_moves)
     for cluster_id, group_id, at_ms in ending(warehouse, seen_before_ms or {}, now_ms, limits):
         note(news, cluster_id, group_id, at_ms)
+    for (cluster_id, group_id), at_ms in (left or {}).items():
+        note(news, cluster_id, group_id, at_ms)
+    still_left = {
+        (cluster_id, group_id): of_groups.pop(group_id)
+        for cluster_id, of_groups in news.items()
+        for group_id in list(of_groups)
+        if group_id in loud and group_id is not None
+    }
+    news = {cluster_id: of_groups for cluster_id, of_groups in news.items() if of_groups}
     is_first = warehouse.published().get("gold.incident") is None
     wide = {cluster_id for cluster_id, of_groups in news.items() if is_first or len(of_groups) > FEW_GROUPS}
     built = _around_news(
@@ -69,7 +82,7 @@ def incident_tables(
         built = _together(
             built, incidents_since(warehouse, versions, leader_moves, earliest, now_ms, limits, engine, folder)
         )
-    return built
+    return built._replace(left=still_left)
 
 
 def _around_news(

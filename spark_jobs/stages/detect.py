@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.detect import (
+    ASKED_OF_MEMBERS,
+    ASKED_OF_MOVEMENTS,
     CLOCK_APART_MS,
-    NOT_ASKED_OF_MOVEMENTS,
     ClockReading,
     ClockStep,
     ContradictionCount,
@@ -40,7 +41,7 @@ from rebalance_audit.domain.detect import (
 )
 from rebalance_audit.domain.detect.due import FIRST_STEP_MS, longest_hold_ms, may_begin, may_differ
 from rebalance_audit.domain.metadata import METADATA_TOPIC
-from rebalance_audit.domain.model import ConnectTask, Finding, Movement, Rebalance, record_ref, stored_columns, to_row
+from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, record_ref, to_row
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import greatest, row_groups_of
@@ -59,30 +60,36 @@ from spark_jobs.group_rows import (
 )
 from spark_jobs.instants import times_of
 from spark_jobs.kept_folds import folded
+from spark_jobs.loud import Left, as_noted, leave, left_before, loud_ids
 from spark_jobs.plan import DETECT
-from spark_jobs.stages.stage import Batch, Run, added_files, next_batch, row_count
+from spark_jobs.stages.stage import Batch, Run, added_files, next_batch, nothing_new, row_count
 
 NAME, INPUTS, (OUTPUT,) = DETECT.name, DETECT.reads, DETECT.writes
 REBALANCES, TASKS = "silver.measured_rebalance", "silver.connect_task"
 REASSIGNMENTS, CONTRADICTIONS = "silver.reassignment_finding", "silver.contradiction"
 _KINDS = {REBALANCES: Rebalance, TASKS: ConnectTask}
-OF_MOVEMENTS = [c.name for c in stored_columns(Movement) if c.name not in NOT_ASKED_OF_MOVEMENTS]
-"""What is read of movements."""
 EVENTS = "silver.group_event"
 GROUP = ["cluster_id", "group_id"]
 
 
 def run(context: Run) -> bool:
+    noted = context.warehouse.recall(NAME)
+    left = left_before(context.warehouse, noted, context.warehouse.files(REBALANCES))
+    context.has_left |= context.may_wait and bool(left)
     batch = next_batch(context.warehouse, NAME, INPUTS, (OUTPUT,))
     if batch is None:
-        return False
+        if context.may_wait or not left:
+            return False
+        batch = nothing_new(context.warehouse, NAME, INPUTS)
     seen = seen_until_ms(context.warehouse)
     about_evidence = [to_row(finding) | {"group_id": None} for finding in _evidence_findings(context, batch, seen)]
     about_evidence += context.warehouse.read(REASSIGNMENTS, version=batch.until[REASSIGNMENTS]).to_pylist()
     changed = context.warehouse.changed_keys(
         REASSIGNMENTS, ["cluster_id"], batch.since[REASSIGNMENTS], batch.until[REASSIGNMENTS]
     )
-    groups = _groups(context, batch, seen)
+    groups, still_left = _judged(context, batch, _groups(context, batch, seen), left)
+    if still_left.keys() - left.keys():  # before the commit, which takes the news of these groups as worked on
+        context.warehouse.remember(NAME, {**noted, "left": as_noted(left | still_left)})
     news = {*changed.column("cluster_id").to_pylist(), *(row["cluster_id"] for row in about_evidence)}
     clusters = pa.array(sorted({*seen, *news}), pa.string())
     without_group = pa.table({"cluster_id": clusters, "group_id": pa.nulls(len(clusters), pa.string())})
@@ -92,11 +99,25 @@ def run(context: Run) -> bool:
         if groups.num_rows:
             found = histories(engine, _histories_of(context, batch, groups), _KINDS, _detector(context, seen), folder)
             files += found.get(OUTPUT, [])
-        context.replace(OUTPUT, files, keys, batch.batch_id, batch.transaction)
+        is_news = batch.since != batch.until
+        context.replace(OUTPUT, files, keys, batch.batch_id, batch.transaction if is_news else None)
     if context.awaited is None:
         # After the commit: if this is lost, more groups are looked at again.
-        context.warehouse.remember(NAME, {"seen_until_ms": seen, "limits": _named(context)})
+        note = {"seen_until_ms": seen, "limits": _named(context), "left": as_noted(still_left)}
+        context.warehouse.remember(NAME, note)
     return True
+
+
+def _judged(context: Run, batch: Batch, groups: pa.Table, left: Left) -> tuple[pa.Table, Left]:
+    """The groups to judge in this run, and loud ones that are left to a later run."""
+    still_left: Left = {}
+    loud = loud_ids(context.warehouse.files(REBALANCES, batch.until[REBALANCES])) if context.may_wait else ()
+    judged = set(left)
+    judged.update(zip(*(groups[name].to_pylist() for name in GROUP), strict=True))
+    for place in judged:
+        if place[1] in loud:
+            leave(context, still_left, place)
+    return places_table(judged - still_left.keys()), still_left
 
 
 def _groups(context: Run, batch: Batch, seen: Mapping[str, int]) -> pa.Table:
@@ -186,7 +207,7 @@ def _histories_of(context: Run, batch: Batch, groups: pa.Table) -> GroupReader:
             TASKS: [c.name for c in tables.SILVER_CONNECT_TASK.columns],
         },
         groups=groups,
-        fields={"movements": OF_MOVEMENTS},
+        fields={"members": ASKED_OF_MEMBERS, "movements": ASKED_OF_MOVEMENTS},
     )
 
 

@@ -44,10 +44,12 @@ from spark_jobs.group_rows import (
     files_since,
     histories,
     of_keys,
+    places_table,
 )
 from spark_jobs.incidents.tables import incident_tables
 from spark_jobs.instants import groups_within
 from spark_jobs.leader_moves import leader_move_rows
+from spark_jobs.loud import Left, as_noted, leave, left_before, loud_ids
 from spark_jobs.plan import PUBLISH
 from spark_jobs.stages.stage import Batch, Run, added_files, row_count
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
@@ -84,20 +86,26 @@ def run(context: Run) -> bool:
     warehouse = context.warehouse
     consumed = {name: _version(warehouse.version(name)) for name in INPUTS}
     before = dict.fromkeys(INPUTS, -1) | dict(warehouse.publication().get("consumed", {}))
-    if consumed == before:
+    noted = warehouse.recall(NAME)
+    left = left_before(warehouse, noted, warehouse.files(REBALANCES))
+    context.has_left |= context.may_wait and bool(left)
+    if consumed == before and (context.may_wait or not left):
         return False
     batch = Batch(stage=NAME, since=before, until=consumed)
     batch_id = f"{NAME}:" + ",".join(f"{name.partition('.')[2]}@{consumed[name]}" for name in sorted(consumed))
     with context.staging_folder() as folder:
-        for table, want in _wanted(context, batch, folder).items():
+        wanted, still_left = _wanted(context, batch, left, folder)
+        for table, want in wanted.items():
             if want.scope is None or want.scope.num_rows:
                 _publish(context, table, want, batch_id)
+    if still_left != left and still_left:  # before the publication, which takes the news of these groups as worked on
+        warehouse.remember(NAME, {**noted, "left": as_noted(left | still_left)})
     # What others published beside this stage, such as gold.whatif, stays.
     versions = warehouse.published()
     versions |= {name: v for name in PUBLISH.writes if (v := warehouse.version(name)) is not None}
     warehouse.publish(versions, consumed)
     # After the publication: if it is lost, some groups are only published once more.
-    warehouse.remember(NAME, {"seen_until_ms": seen_until_ms(warehouse)})
+    warehouse.remember(NAME, {"seen_until_ms": seen_until_ms(warehouse), "left": as_noted(still_left)})
     context.reached("published")
     return True
 
@@ -106,14 +114,23 @@ def _version(version: int | None) -> int:
     return -1 if version is None else version
 
 
-def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
+def _wanted(context: Run, batch: Batch, left: Left, folder: str) -> tuple[dict[str, Wanted], Left]:
+    """By table; and the loud groups whose state and incidents are left to a later run. `left`: by an earlier one."""
     warehouse, before, consumed = context.warehouse, batch.since, batch.until
 
     def changed(name: str) -> pa.Table:
         return warehouse.changed_keys(name, GROUP, before[name], consumed[name])
 
     scope, task_scope, finding_scope = changed(REBALANCES), changed(TASKS), changed(FINDINGS)
-    group_scope = _moving_groups(context, batch, scope, finding_scope)
+    group_scope = _moving_groups(context, batch, scope, finding_scope, places_table(left))
+    loud = loud_ids(warehouse.files(REBALANCES, consumed[REBALANCES])) if context.may_wait else frozenset[str]()
+    still_left: Left = {}
+    if loud:
+        places = set(zip(*(group_scope[name].to_pylist() for name in GROUP), strict=True))
+        for place in places:
+            if place[1] in loud:
+                leave(context, still_left, place)
+        group_scope = places_table(places - still_left.keys())
     engine = context.engine_for(added_files(context, REBALANCES, batch))
     columns = [c.name for c in tables.SILVER_MEASURED.columns]
     reader = changed_rebalances(warehouse, REBALANCES, columns, batch)
@@ -126,9 +143,11 @@ def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
     incidents = incident_tables(
         warehouse, consumed, leader_moves, reader.groups, context.limits,
         engine=engine, folder=folder, since_versions=before,
-        seen_before_ms=warehouse.recall(NAME).get("seen_until_ms", {}),
+        seen_before_ms=warehouse.recall(NAME).get("seen_until_ms", {}), left=left, loud=loud,
     )  # fmt: skip
-    return {
+    for place, at_ms in incidents.left.items():
+        leave(context, still_left, place, at_ms)
+    wanted = {
         **{table: Wanted(flat.get(table, []), GROUP, reader.groups) for table in FLAT},
         "gold.connect_task": Wanted(
             rows_or_files(context, engine, TASKS, consumed[TASKS], task_scope, folder), GROUP, task_scope
@@ -149,6 +168,7 @@ def _wanted(context: Run, batch: Batch, folder: str) -> dict[str, Wanted]:
             if consumed[f"silver.{noun}"] != before[f"silver.{noun}"]
         },
     }  # fmt: skip
+    return wanted, still_left
 
 
 def _moving_groups(context: Run, batch: Batch, *changed: pa.Table) -> pa.Table:

@@ -59,7 +59,10 @@ class Run:
     put_aside: list[str] = field(default_factory=list)
     """Sentences about landing files that went to the quarantine."""
     may_wait: bool = False
-    """Whether commits of groups that nobody waits for may be left to a later run (`spark_jobs.commits.waiting`)."""
+    """Whether commits of groups that nobody waits for may be left to a later run (`spark_jobs.commits.waiting`), and
+    the judgement of loud groups (`spark_jobs.loud`)."""
+    has_left: bool = False
+    """Whether a loud group was left to a later run."""
     awaited: Collection[tuple[str, str]] | None = None
     """(cluster, group) of the groups whose commits are all in marks; None: those of all groups are."""
 
@@ -198,6 +201,12 @@ def next_batch(warehouse: Warehouse, stage: str, inputs: Sequence[str], outputs:
         return Batch(stage=stage, since=since, until=furthest)
     now = {name: _version(warehouse.version(name)) for name in inputs}
     return None if now == since else Batch(stage=stage, since=since, until=now)
+
+
+def nothing_new(warehouse: Warehouse, stage: str, inputs: Sequence[str]) -> Batch:
+    """For a stage that has something to do although nothing is new: what it left before."""
+    now = {name: _version(warehouse.version(name)) for name in inputs}
+    return Batch(stage=stage, since=now, until=now)
 
 
 def is_due(warehouse: Warehouse, stage: Stage) -> bool:

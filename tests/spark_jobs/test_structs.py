@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_audit.domain.detect import detect_group
+from rebalance_audit.domain.detect import ASKED_OF_MEMBERS, ASKED_OF_MOVEMENTS, detect_group
 from rebalance_audit.domain.kinds import EvidenceTier, FindingStatus, ResourceType, Severity
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import ConnectTask, Finding, Mark, Movement, Rebalance, from_row, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
-from spark_jobs.stages.detect import OF_MOVEMENTS
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, narrow_schema, rows_to_table, whole
 from spark_jobs.stages.measure import measure_rows
-from spark_jobs.structs import lists_of, narrowed, struct_array, things_in
+from spark_jobs.structs import distinct_items, lists_of, struct_array, things_in
 from tests.captures import CAPTURES, gathered
 
 TABLE = "silver.rebalance"
@@ -67,7 +66,7 @@ def test_lists_that_are_not_known_are_as_from_a_row() -> None:
 def test_narrowed_lists_lack_the_other_fields_alone(rebalances: list[list[object]]) -> None:
     rows = rows_to_table(TABLE, [to_row(r) for group in rebalances for r in group])  # type: ignore[arg-type]
     kept = ("resource", "kind")
-    narrow = narrowed(rows, {"movements": kept})
+    narrow = whole(rows, narrow_schema(rows.schema, {"movements": kept}))
     assert narrow.drop_columns(["movements"]).equals(rows.drop_columns(["movements"]))
     assert narrow["movements"].to_pylist() == [
         [{name: movement[name] for name in kept} for movement in movements]
@@ -78,7 +77,9 @@ def test_narrowed_lists_lack_the_other_fields_alone(rebalances: list[list[object
 def test_rules_find_the_same_without_what_they_do_not_ask(rebalances: list[list[object]]) -> None:
     for rows in filter(None, rebalances):
         measured = [measure(r) for r in rows]  # type: ignore[arg-type]
-        narrow = narrowed(rows_to_table(TABLE, [to_row(r) for r in measured]), {"movements": OF_MOVEMENTS})
+        known = rows_to_table(TABLE, [to_row(r) for r in measured])
+        asked = {"members": ASKED_OF_MEMBERS, "movements": ASKED_OF_MOVEMENTS}
+        narrow = whole(known, narrow_schema(known.schema, asked))
         assert detect_group(things_in(Rebalance, narrow)) == detect_group(measured)
 
 
@@ -157,3 +158,13 @@ def test_equal_lists_are_kept_once() -> None:
 def test_of_no_lists_none_is_distinct() -> None:
     kept, places = lists_of(pa.array([], pa.list_(pa.struct({"n": pa.int64()})))).distinct()
     assert (kept.items.to_pylist(), kept.offsets, places) == ([], [0], [])
+
+
+def test_equal_structs_are_kept_once_whatever_lists_they_hold() -> None:
+    kind = pa.struct({"n": pa.int64(), "names": pa.list_(pa.string())})
+    a, b, c = {"n": 1, "names": ["x", "y"]}, {"n": 1, "names": ["x,y"]}, {"n": 1, "names": ["y", "x"]}
+    empty, unknown, of_unknown = {"n": 1, "names": []}, {"n": 1, "names": None}, {"n": 1, "names": [None]}
+    items = [a, b, a, empty, unknown, c, of_unknown, empty, {"n": None, "names": ["x", "y"]}, unknown, of_unknown]
+    alike, places = distinct_items(pa.array([c, *items], kind).slice(1))
+    assert alike.to_pylist() == [a, b, empty, unknown, c, of_unknown, {"n": None, "names": ["x", "y"]}]
+    assert [alike.to_pylist()[place] for place in places] == items

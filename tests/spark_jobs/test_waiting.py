@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from ingest.readings import LogText, SourceReading
 from rebalance_audit.warehouse import replacing, upkeep
 from rebalance_audit.warehouse.row_groups import is_tail
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs import pipeline
+from spark_jobs import loud, pipeline
 from spark_jobs.commits import waiting
-from spark_jobs.stages import decode
+from spark_jobs.stages import decode, detect, publish
 from tests.spark_jobs.arrivals import Landed, by_place, cut, deliver, gold, landed, rows_of
 
 GROUPS = 12
@@ -145,10 +146,31 @@ def test_runs_that_wait_and_one_that_does_not_give_the_tables_of_all_at_once(
     assert run(warehouse).ms_by_stage == {}
 
 
+def loud_by_chance(draw: random.Random, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Any group may be loud, at each look another one. Returns how many each look named."""
+    named: list[int] = []
+
+    def some_ids(files: Sequence[str]) -> frozenset[str]:
+        found = frozenset(f"group-{group:06d}" for group in range(GROUPS) if draw.random() < 0.4)
+        named.append(len(found))
+        return found
+
+    for module in (loud, detect, publish):
+        monkeypatch.setattr(module, "loud_ids", some_ids)
+    return named
+
+
+@pytest.mark.parametrize("with_loud", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_any_order_repeat_crash_and_restart_give_the_same_tables(
-    steps: list[Landed], expected: dict[str, list[str]], tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    steps: list[Landed],
+    expected: dict[str, list[str]],
+    tmp_path: Path,
+    seed: int,
+    with_loud: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    named = loud_by_chance(random.Random(seed), monkeypatch) if with_loud else [1]
     monkeypatch.setattr(upkeep, "SMALL_FILES", 3)  # tails are joined all the time
     draw = random.Random(seed)
     order = list(range(1, len(steps)))
@@ -168,7 +190,49 @@ def test_any_order_repeat_crash_and_restart_give_the_same_tables(
             warehouse = Warehouse.open(tmp_path)  # another process, which knows nothing of what waits
     for number, step in enumerate(steps):  # in order or not, all has come at least once
         deliver(warehouse, f"last-{number}", {"record": step["record"]})
-    run(warehouse)
+    assert run(warehouse).is_complete
+    assert everything_of(warehouse) == expected
+    assert any(named)
+
+
+def test_a_loud_group_is_judged_by_runs_that_do_not_wait_and_its_rows_do_not_wait(
+    steps: list[Landed], expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group_id = "group-000003"
+    for module in (loud, detect, publish):
+        monkeypatch.setattr(module, "loud_ids", lambda files: frozenset([group_id]))
+    warehouse = Warehouse.open(tmp_path, create=True)
+    judged = (("silver.finding", "group_id = ?"), ("gold.group", "group_id = ?"), ("gold.incident", "group_ids = [?]"))
+    for at, step in enumerate(steps):
+        before = [warehouse.read(table, where=of, params=[group_id]).to_pylist() for table, of in judged]
+        deliver(warehouse, f"step-{at}", step)
+        outcome = run(warehouse, may_wait=at > 0)
+        if at:
+            assert not outcome.is_complete
+            assert before == [warehouse.read(table, where=of, params=[group_id]).to_pylist() for table, of in judged]
+            whole = _of(warehouse, "silver.measured_rebalance", {group_id})
+            assert len(_of(warehouse, "gold.rebalance", {group_id})) == len(whole)
+    for note in ("detect", "publish"):
+        assert [of_left[1] for of_left in warehouse.recall(note)["left"]] == [group_id]
+    assert run(warehouse).is_complete
+    assert everything_of(warehouse) == expected
+    assert run(warehouse).ms_by_stage == {}
+
+
+def test_what_was_left_is_judged_although_nothing_is_new_and_the_notes_are_lost(
+    steps: list[Landed], expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loud_by_chance(random.Random(1), monkeypatch)
+    warehouse = Warehouse.open(tmp_path, create=True)
+    for at, step in enumerate(steps):
+        deliver(warehouse, f"step-{at}", step)
+        run(warehouse, may_wait=at > 2)
+    for module in (loud, detect, publish):
+        monkeypatch.setattr(module, "loud_ids", lambda files: frozenset(f"group-{g:06d}" for g in range(GROUPS)))
+    assert not run(warehouse, may_wait=True).is_complete
+    for note in ("detect", "publish"):
+        warehouse.forget(note)
+    assert run(warehouse).is_complete
     assert everything_of(warehouse) == expected
 
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit.warehouse import kept_columns, known_values
+from rebalance_audit.warehouse.arrow_tables import narrow_schema
 from rebalance_audit.warehouse.kept_columns import chosen_rows, linked, put_rows, row_group
 from rebalance_audit.warehouse.row_groups import Least, columns_of, footer, held_in, row_groups_of
 
@@ -115,9 +116,11 @@ def test_a_row_group_out_of_the_bound_is_not_read(tmp_path: Path, monkeypatch: p
     pq.write_table(rows, file, row_group_size=2)
     read: list[int] = []
 
-    def reading(file: str, number: int, names: Sequence[str] | None = None) -> pa.Table:
+    def reading(
+        file: str, number: int, names: Sequence[str] | None = None, schema: pa.Schema | None = None
+    ) -> pa.Table:
         read.append(number)
-        return row_group(file, number, names)
+        return row_group(file, number, names, schema)
 
     monkeypatch.setattr(kept_columns, "row_group", reading)
 
@@ -144,3 +147,20 @@ def test_a_footer_that_was_asked_is_let_go_at_once(tmp_path: Path) -> None:
     assert list(columns_of(file)) == ["group_id", "members"]
     assert held_in(file, "group_id")[0][:3] == (2, "a", "b")
     assert sys.getrefcount(asked) == known_by  # pyarrow would keep a schema in it that keeps it
+
+
+def test_of_a_large_row_group_no_more_fields_are_read_than_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole_type = pa.list_(pa.struct({"mark": pa.string(), "resource": pa.string(), "names": pa.list_(pa.string())}))
+    movements = [[{"mark": "m", "resource": "orders-0", "names": ["a", "b"]}], None, []]
+    rows = pa.table({"group_id": ["a", "a", "b"], "movements": pa.array(movements, whole_type)})
+    file = str(tmp_path / "one.parquet")
+    pq.write_table(rows, file)
+    monkeypatch.setattr(kept_columns, "SMALL_BYTES", 0)
+    schema = narrow_schema(rows.schema, {"movements": {"resource", "names"}})
+    read = row_group(file, 0, rows.schema.names, schema)
+    assert [field.name for field in read.schema.field("movements").type.value_type] == ["resource", "names"]
+    (found,) = chosen_rows([file], schema, {"group_id": ["a"]})
+    assert found.rows.schema == schema
+    assert found.rows["movements"].to_pylist() == [[{"resource": "orders-0", "names": ["a", "b"]}], None]

@@ -80,9 +80,19 @@ GROUP_RULES: Mapping[str, Callable[[History], list[Finding]]] = {
     "CN007": task_failed,
     "CN008": rewritten_configs,
 }
-NOT_ASKED_OF_MOVEMENTS = frozenset({"stop_marks", "resume_marks", "pause_detail", "evidence"})
-"""Fields of movements that no rule of a group looks at: what was measured is enough, without what it came from. These
-are two thirds of a measured rebalance."""
+ASKED_OF_MOVEMENTS = frozenset({
+    "resource_type", "resource", "connector", "task", "kind", "from_member_id", "to_member_id", "is_avoidable",
+    "pause_lower_ms", "pause_estimate_ms", "pause_upper_ms", "pause_likely_lower_ms", "pause_likely_upper_ms",
+    "overlap_ms",
+})  # fmt: skip
+"""The fields of movements that a rule of a group looks at: what was measured is enough, without what it came from. All
+others are nine tenths of a measured rebalance."""
+ASKED_OF_MEMBERS = frozenset({
+    "member_id", "group_instance_id", "client_id", "client_host", "worker_url", "change", "member_epoch",
+    "session_timeout_ms", "rebalance_timeout_ms", "subscribed_topics", "supported_assignors", "owned_before",
+    "assigned", "client_libraries", "undecoded",
+})  # fmt: skip
+"""The same of members. Without their evidence, members are alike from one rebalance to the next."""
 TABLE_RULES: Mapping[str, Callable[..., list[Finding]]] = {
     "TR001": coverage_findings,
     "TR002": undecoded_findings,
@@ -113,11 +123,12 @@ def detect_group(
 
 
 __all__ = [
+    "ASKED_OF_MEMBERS",
+    "ASKED_OF_MOVEMENTS",
     "CLOCK_APART_MS",
     "DEFAULT",
     "DEFAULT_OF",
     "GROUP_RULES",
-    "NOT_ASKED_OF_MOVEMENTS",
     "REASSIGNMENT_RULES",
     "TABLE_RULES",
     "ClockReading",
