@@ -25,7 +25,7 @@ OTHERS = 100
 APART_MS = 5
 
 
-class Spent:
+class StormRun:
     """CPU seconds and the most memory of each stage of one run."""
 
     def __init__(self) -> None:
@@ -47,13 +47,13 @@ def _most_mb() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
-def one_run(warehouse: Warehouse) -> Spent:
-    spent = Spent()
+def one_run(warehouse: Warehouse) -> StormRun:
+    spent = StormRun()
     pipeline.run(warehouse, progress=spent.note, engine="local")
     return spent
 
 
-def printed(name: str, runs: list[Spent]) -> None:
+def printed(name: str, runs: list[StormRun]) -> None:
     cpu = {stage: median(run.cpu_s[stage] for run in runs) for stage in STAGES}
     most = {stage: max(run.most_mb[stage] for run in runs) for stage in STAGES}
     listed = "".join(f"{cpu[stage]:>9.2f} {most[stage]:>5}" for stage in STAGES)

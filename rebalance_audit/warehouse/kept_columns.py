@@ -95,9 +95,7 @@ def is_small(file: str, number: int) -> bool:
     return bool(footer(file).row_group(number).total_byte_size <= SMALL_BYTES)
 
 
-def row_group(
-    file: str, number: int, names: Sequence[str] | None = None, schema: pa.Schema | None = None
-) -> pa.Table:
+def row_group(file: str, number: int, names: Sequence[str] | None = None, schema: pa.Schema | None = None) -> pa.Table:
     """These columns of a row group (None: all), without those that the file lacks. A file never changes. `schema`: of
     structs more than its fields need not be there."""
     there = columns_of(file)

@@ -27,9 +27,10 @@ UNHURRIED_S = (60.0, 900.0)
 SHARE_OF_COMMITS = 1 / 300
 """The share of a core that the stages may use for commits in between."""
 SHARE_OF_OTHERS = 1 / 10
-"""The share of a core that the stages may use for commits of groups that nobody waits for, while others rebalance."""
-OTHERS_S = (10.0, 120.0)
-"""How often these go into the tables."""
+"""The share of a core that the stages may use for commits of groups that nobody waits for, and for the judgement of
+groups in a long storm, while others rebalance."""
+OTHERS_S = (10.0, 600.0)
+"""How often these go into the tables. A storm of 20,000 rebalances takes 6 s, one of 80,000 half a minute."""
 CATCHING_UP_S = 10.0
 ENDING_S = 20.0
 """How long each thread is waited for at the end: one that is inside Arrow or DuckDB when the interpreter goes may crash
