@@ -13,7 +13,7 @@ import math
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -22,9 +22,9 @@ from typing import NamedTuple
 from rebalance_audit.domain.incidents import ClusterRows, incidents_of
 from rebalance_audit.domain.kinds import Basis
 from rebalance_audit.domain.measure import likely
-from rebalance_audit.domain.measure.errors import ERRORS, Spread
+from rebalance_audit.domain.measure.errors import ALL, ANYWHERE, ERRORS, Spread
 from rebalance_audit.domain.measure.marks import best_estimate
-from rebalance_audit.domain.measure.pauses import instant, measure
+from rebalance_audit.domain.measure.pauses import Instant, instant, measure
 from rebalance_audit.domain.model import Rebalance, changed
 from rebalance_audit.domain.numbers import cost_of, happened_at_ms
 from rebalance_audit.domain.ranges import Range, of_one_group
@@ -59,6 +59,8 @@ class Sample(NamedTuple):
     capture: str
     true_ms: int
     """Partitions that go together share it."""
+    share: float | None
+    """Of the time in which it must have been, if there is one: how much of it was over."""
 
 
 @dataclass(slots=True)
@@ -99,26 +101,54 @@ def samples(capture: Path) -> Iterator[Sample]:
                     owner = OF_SARAMA[best.basis](pause) if best.basis in OF_SARAMA else None
                     if owner is not None and library_of.get((pause.group_id, owner)) != "sarama":
                         continue
-                    yield Sample(Basis(best.basis), true_ms - seen.estimate, str(capture), true_ms)
+                    yield Sample(
+                        Basis(best.basis), true_ms - seen.estimate, str(capture), true_ms, _share(seen, true_ms)
+                    )
+
+
+def _share(seen: Instant, true_ms: int) -> float | None:
+    window = seen.window
+    if window is None and seen.lower is not None and seen.upper is not None:
+        window = seen.lower, seen.upper
+    if window is None or window[1] <= window[0]:
+        return None
+    return (true_ms - window[0]) / (window[1] - window[0])
 
 
 def errors(found: Iterable[Sample]) -> dict[Basis, Spread]:
-    """By kind of evidence, with the reasoned windows that the code has."""
-    by_basis: dict[Basis, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
+    """By kind of evidence. A time in which the instant must lie is as the code has it where that is by reasoning alone,
+    and as it was measured where it was measured often enough."""
+    by_basis: dict[Basis, dict[tuple[str, int], list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for s in found:
-        by_basis[s.basis][s.capture, s.true_ms].append(s.error_ms)
+        by_basis[s.basis][s.capture, s.true_ms].append(s)
     return {basis: _spread(basis, instants) for basis, instants in by_basis.items()}
 
 
-def _spread(basis: Basis, instants: Mapping[tuple[str, int], Sequence[int]]) -> Spread:
-    values = sorted(statistics.median(several) for several in instants.values())
+def _spread(basis: Basis, instants: Mapping[tuple[str, int], Sequence[Sample]]) -> Spread:
+    values = sorted(statistics.median(s.error_ms for s in several) for several in instants.values())
     if len(values) < FEW:
         early, late = (v * (1 + WIDENED / len(values)) for v in (values[0], values[-1]))
     else:
-        captures = len({capture for capture, _ in instants})
-        tail = max(TAIL - ERROR_OF_TAIL * math.sqrt(TAIL * (1 - TAIL) / captures), 0)
-        early, late = _quantile(values, tail), _quantile(values, 1 - tail)
-    return Spread(max(-math.floor(early), 0), max(math.ceil(late), 0), len(values), ERRORS[basis].window)
+        early, late = _ends(values, {capture for capture, _ in instants})
+    window = ERRORS[basis].window
+    if window is not None and window != ANYWHERE:
+        window = _measured_window(instants)
+    return Spread(max(-math.floor(early), 0), max(math.ceil(late), 0), len(values), window)
+
+
+def _measured_window(instants: Mapping[tuple[str, int], Sequence[Sample]]) -> tuple[float, float]:
+    """The shares of the time between which the truths lie; all of it where it was measured less than twenty times."""
+    places = {key: [s.share for s in several if s.share is not None] for key, several in instants.items()}
+    shares = sorted(statistics.median(several) for several in places.values() if several)
+    if len(shares) < FEW:
+        return ALL
+    first, last = _ends(shares, {capture for (capture, _), several in places.items() if several})
+    return max(math.floor(first * 100) / 100, 0.0), min(math.ceil(last * 100) / 100, 1.0)
+
+
+def _ends(ascending: Sequence[float], captures: Collection[str]) -> tuple[float, float]:
+    tail = max(TAIL - ERROR_OF_TAIL * math.sqrt(TAIL * (1 - TAIL) / len(captures)), 0)
+    return _quantile(ascending, tail), _quantile(ascending, 1 - tail)
 
 
 def _quantile(ascending: Sequence[float], share: float) -> float:
@@ -250,7 +280,8 @@ def main(arguments: Sequence[str]) -> None:
     captures = list({(c / "meta.json").read_text(): c for c in reversed(all_captures())}.values())[::-1]
     print(f"Of {len(captures)} captures:")
     for basis, s in sorted(errors(s for c in captures for s in samples(c)).items()):
-        print(f"    Basis.{basis.name}: Spread({s.early_ms:_}, {s.late_ms:_}, {s.instants:_}),")
+        window = {None: "", ANYWHERE: ", ANYWHERE", ALL: ", ALL"}.get(s.window, f", {s.window}")
+        print(f"    Basis.{basis.name}: Spread({s.early_ms:_}, {s.late_ms:_}, {s.instants:_}{window}),")
     print("", "Each capture by the table that the others give:", "", sep="\n")
     print(report(coverage(captures, left_out(captures))))
 

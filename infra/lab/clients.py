@@ -20,6 +20,9 @@ from .processes import LabError, Process, wait_until
 Event = dict[str, Any]
 """One line of a truth file: `at_ms`, `client`, `event`, and `partitions`, `tasks` or `connectors`."""
 
+CLOCK_SUFFIX = ".clock"
+"""Of the file beside a client's truth that says by how many milliseconds its host's clock is ahead."""
+
 JAVA_ASSIGNORS = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
     "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
@@ -55,6 +58,10 @@ class Client:
             "auto.offset.reset": "earliest",
         } | self.settings
         time_zone = everything.pop("lab.time.zone", None)
+        offset_ms = int(everything.pop("lab.clock.offset.ms", 0))
+        self._clock = programs.clock_environment(offset_ms) if offset_ms else {}
+        if offset_ms:
+            (cluster.folder / f"truth/{name}{CLOCK_SUFFIX}").write_text(str(offset_ms))
         if library == "streams":
             everything["application.id"] = everything.pop("group.id")
         if library == "share":
@@ -79,7 +86,7 @@ class Client:
         return self._process.pid
 
     def start(self) -> None:
-        self._process.start(self._cluster.environment() | programs.environment())
+        self._process.start(self._cluster.environment() | programs.environment() | self._clock)
 
     def send(self, command: str) -> None:
         self._process.send(command)
@@ -280,9 +287,21 @@ def write_event(file: Path, client: str, event: str, at_ms: int) -> None:
 
 
 def read_events(folder: Path) -> list[Event]:
-    """Every client's lines in the order of their clocks; lines of one millisecond keep their client's order."""
-    events = [json.loads(line) for file in sorted(folder.glob("*.jsonl")) for line in _whole_lines(file)]
+    """Every client's lines in the order of their clocks, those that are off put right; lines of one millisecond keep
+    their client's order."""
+    events = [
+        event | {"at_ms": event["at_ms"] - offset_ms} if offset_ms else event
+        for file in sorted(folder.glob("*.jsonl"))
+        for offset_ms in [_clock_offset_ms(file)]
+        for line in _whole_lines(file)
+        for event in [json.loads(line)]
+    ]
     return sorted(events, key=lambda event: event["at_ms"])
+
+
+def _clock_offset_ms(file: Path) -> int:
+    clock = file.with_suffix(CLOCK_SUFFIX)
+    return int(clock.read_text()) if clock.exists() else 0
 
 
 def _whole_lines(file: Path) -> Iterable[str]:

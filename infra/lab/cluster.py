@@ -43,6 +43,7 @@ class Cluster:
         brokers: int = 1,
         connect_workers: int = 0,
         disks: int = 1,
+        disk_mb: int | None = None,
         folder: Path | None = None,
         controllers_apart: int = 0,
         zookeeper: bool | None = None,
@@ -53,7 +54,8 @@ class Cluster:
         listeners: Mapping[str, str] | None = None,
         broker_flags: Sequence[str] = (),
     ) -> None:
-        """`listeners`: name and protocol of further doors of a single broker, beside the plain one."""
+        """`listeners`: name and protocol of further doors of a single broker, beside the plain one. `disk_mb`: each
+        broker has a disk of its own of that size (a tmpfs, which needs root)."""
         self.version = version
         self.time_zone = time_zone
         self.connect_group = connect_group
@@ -63,6 +65,7 @@ class Cluster:
         self.replicas = min(3, brokers)
         """Of each topic."""
         self._disks = disks
+        self._disk_mb = disk_mb
         self._broker_properties = dict(broker_properties or {})
         self._worker_properties = dict(worker_properties or {})
         self._workers_at_start = connect_workers
@@ -84,6 +87,7 @@ class Cluster:
         self._worker_ports: dict[int, int] = {}
         self._worker_joins_before: dict[int, int] = {}
         self._nodes: dict[str, Process] = {}
+        self._mounted: list[Path] = []
         self.cluster_id = new_cluster_id()
         """An id as Kafka makes them; in ZooKeeper mode replaced by the brokers' own once they run."""
 
@@ -149,6 +153,8 @@ class Cluster:
         if self.uses_zookeeper:
             self._start_zookeeper()
         for node in [*(node for node in self._controller_ports if node >= FIRST_CONTROLLER_ID), *self._brokers]:
+            if self._disk_mb is not None:
+                self._mount(node)
             self._prepare_broker(node)
             self._node(node).start(self.environment())
         self._wait_for_brokers()
@@ -165,13 +171,28 @@ class Cluster:
                 process.signal(signal.SIGTERM)
             for process in by_rank[rank]:
                 process.stop()
+        while self._mounted:
+            subprocess.run(["umount", str(self._mounted.pop())], check=False)
+
+    def _mount(self, node: int) -> None:
+        folder = self.folder / "data" / broker_name(node)
+        folder.mkdir()
+        options = f"size={self._disk_mb}m"
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "lab", str(folder)], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise LabError(f"This scenario needs a small disk, and there is none: {done.stderr.strip()}")
+        self._mounted.append(folder)
 
     def start_broker(self, node: int, *, version: str | None = None) -> None:
-        """`version`: where it comes back with the jars of another one, whose logging is set up alike."""
+        """`version`: where it comes back with the jars of another one."""
         if version is not None:
             _link(self.folder / f"libs-{version}", jars.libs(version))
             process = self._node(node)
             process.command = [word.replace(":libs/*", f":libs-{version}/*") for word in process.command]
+            logging = self._logging(process.name, configs.broker_log_layout(version), version)
+            process.command = [logging if word.startswith("-Dlog4j") else word for word in process.command]
         self._node(node).start(self.environment())
         self._wait_for_brokers()
 
@@ -253,20 +274,24 @@ class Cluster:
     ) -> list[str]:
         """The command of one JVM in the run folder, with its logs in `logs/<name>`. `time_zone`: where it is not the
         cluster's."""
-        suffix, text = configs.logging_config(self.version, layout, f"logs/{name}")
-        logging = f"etc/{name}-log4j{suffix}"
-        (self.folder / logging).write_text(text)
         flags = [
             *JVM_FLAGS,
             heap,
             f"-Duser.timezone={time_zone or self.time_zone}",
-            configs.logging_flag(self.version, logging),
+            self._logging(name, layout, self.version),
         ]
         # ZooKeeper's client of 2.3 asks Java for a login that nobody configured.
         flags += ["-Dzookeeper.sasl.client=false"] if self.uses_zookeeper else []
         jar_folder = "libs" if "." in main_class else "client-libs"
         class_path = f"zookeeper-classes:classes:{jar_folder}/*"
         return [jars.tool("java"), *flags, "-cp", class_path, f"-Dlab.node={name}", main_class, *arguments]
+
+    def _logging(self, name: str, layout: LogLayout, version: str) -> str:
+        """The flag by which a JVM of that version finds its logging."""
+        suffix, text = configs.logging_config(version, layout, f"logs/{name}")
+        file = f"etc/{name}-log4j{suffix}"
+        (self.folder / file).write_text(text)
+        return configs.logging_flag(version, file)
 
     def run(self, command: list[str]) -> str:
         """The output of a tool that runs to its end in the run folder."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -77,8 +78,10 @@ class Notebook:
         """The same where no client says it: it came if its coordinator says that it ended, or began an epoch."""
         number = self.groups[group]["rebalances"][-1]["number"] + 1
         logs = [log for folder in self.cluster.log_folders.values() for log in folder.glob("server.log*")]
-        lines = f"Stabilized group {group} generation {number} ", f"[GroupId {group}] Bumped group epoch to {number} "
-        written = any(line in text for text in (log.read_text() for log in logs) for line in lines)
+        name = re.escape(group)
+        epoch = rf"\[GroupId {name}\](\[MemberId [^]]*\])? Bumped (streams )?group epoch to {number} "
+        line = re.compile(rf"Stabilized group {name} generation {number} |{epoch}")
+        written = any(line.search(log.read_text()) for log in logs)
         if written:
             self.expect(group, trigger, by, note="as the coordinator saw it", **facts)
         return written

@@ -51,6 +51,14 @@ def environment() -> dict[str, str]:
     return {"NODE_PATH": str(HOME / "node/node_modules")}
 
 
+def clock_environment(offset_ms: int) -> dict[str, str]:
+    """Starts a process whose clock is ahead by so much; not one of Go, which asks the kernel itself."""
+    found = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
+    if found is None:
+        raise LabError("This scenario needs Debian's package libfaketime; install it and try again.")
+    return {"LD_PRELOAD": str(found), "FAKETIME": f"{offset_ms / 1000:+.3f}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+
 def versions() -> dict[str, str]:
     """The version of each library, as its own files pin it."""
     pinned: dict[str, str] = {}

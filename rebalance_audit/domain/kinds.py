@@ -146,6 +146,8 @@ class Basis(StrEnum):
     """Kafka Streams' commit as it suspends its tasks: inside the callback, after their producers are flushed."""
     COMMIT_WHEN_ASKED = "commit_when_asked"
     """The first commit after the coordinator asked a KIP-848 member to revoke."""
+    AFTER_TRANSACTIONS = "after_transactions"
+    """It commits in transactions alone, not as it lets go: the end of the join phase, or its LeaveGroup."""
     LAST_COMMIT = "last_commit"
     """The last one before it came back or was removed: it may have gone on for a while."""
     SIGNS_OF_LIFE = "signs_of_life"

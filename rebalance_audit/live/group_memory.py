@@ -132,6 +132,7 @@ def _join(marks: dict[_Stretch, CommitMark], mark: CommitMark, stretch: int) -> 
                 last_offset=last.last_offset,
                 last_at_ms=last.last_at_ms,
                 last_position=last.last_position,
+                in_transaction=last.in_transaction,
                 topic_id=known.topic_id if known.topic_id is not None else mark.topic_id,
             )
     marks[key] = mark

@@ -167,6 +167,7 @@ def join(db: duckdb.DuckDBPyConnection) -> Joined:
                    arg_min(topic_id, first_offset) FILTER (topic_id IS NOT NULL) topic_id,
                    arg_min_null(first_position, first_offset) first_position,
                    arg_max_null(last_position, last_offset) last_position,
+                   arg_max_null(in_transaction, last_offset) in_transaction,
                    arg_min_null({_NEXT_AT}, first_offset) next_at_ms,
                    arg_min_null({_NEXT_POSITION}, first_offset) next_position,
                    bool_or(is_unknown) is_unknown

@@ -289,7 +289,7 @@ def _folded_again(
         parts = [pq.read_table(path, filesystem=fs) for fs, path in map(located, written.get("mark", []))]
     decided = _decided(files, partitions)
     parts += [
-        _of_groups(partial_marks.fold(rows, known, one_by_one=one_by_one).marks, wanted)
+        _of_groups(partial_marks.fold(rows, known, one_by_one=one_by_one, in_transactions=True).marks, wanted)
         for rows in decided.to_batches()
     ]
     return pa.concat_tables([PARTIAL_MARK.empty_table(), *parts])

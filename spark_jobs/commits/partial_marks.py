@@ -51,6 +51,7 @@ PARTIAL_MARK = pa.schema(
         ("after_at_ms", pa.int64()),
         ("after_position", pa.int64()),
         ("second_gap_ms", pa.int64()),
+        ("in_transaction", pa.bool_()),
     ]
 )
 _SOURCE_COLUMNS = ("cluster_id", "topic", "partition", "offset", "timestamp_ms", "key", "value")
@@ -65,9 +66,15 @@ class Folded:
     refused: list[tuple[SourceRecord, DecodeError]]
 
 
-def fold(batch: pa.RecordBatch, boundaries: Boundaries | None, *, one_by_one: bool = False) -> Folded:
+def fold(
+    batch: pa.RecordBatch,
+    boundaries: Boundaries | None,
+    *,
+    one_by_one: bool = False,
+    in_transactions: bool = False,
+) -> Folded:
     """Partial marks of one batch of records whose keys say they are commits. `one_by_one`: a mark for each commit.
-    `boundaries` None: the commits are counted, and their marks are made later.
+    `boundaries` None: the commits are counted, and their marks are made later. `in_transactions`: all came so.
 
     Columns: cluster_id, topic, partition, offset, timestamp_ms, key, value, and is_transactional if some may be: those
     are counted and not folded, since only their marker shows whether they count. Any order of rows.
@@ -82,7 +89,8 @@ def fold(batch: pa.RecordBatch, boundaries: Boundaries | None, *, one_by_one: bo
     is_certain = is_commit
     if "is_transactional" in batch.schema.names:
         is_certain = is_commit & ~batch.column("is_transactional").fill_null(False).to_numpy(zero_copy_only=False)
-    return Folded(_marks(batch, decoded, np.flatnonzero(is_certain), boundaries, one_by_one), *counts)
+    rows = np.flatnonzero(is_certain)
+    return Folded(_marks(batch, decoded, rows, boundaries, one_by_one, in_transactions), *counts)
 
 
 def _refused(batch: pa.RecordBatch, row: int) -> tuple[SourceRecord, DecodeError]:
@@ -96,7 +104,12 @@ def _refused(batch: pa.RecordBatch, row: int) -> tuple[SourceRecord, DecodeError
 
 
 def _marks(
-    batch: pa.RecordBatch, decoded: DecodedCommits, rows: Ints, boundaries: Boundaries, one_by_one: bool
+    batch: pa.RecordBatch,
+    decoded: DecodedCommits,
+    rows: Ints,
+    boundaries: Boundaries,
+    one_by_one: bool,
+    in_transactions: bool,
 ) -> pa.Table:
     if len(rows) == 0:
         return PARTIAL_MARK.empty_table()
@@ -135,6 +148,7 @@ def _marks(
         "first_position": decoded.offset[found.first_row],
         "last_position": decoded.offset[found.last_row],
         "second_gap_ms": _or_none(gaps.second_ms, gaps.second_ms >= 0),
+        "in_transaction": np.full(len(found.count), in_transactions),
     }
     places = {"gap_from": gaps.from_row, "gap_to": gaps.to_row, "after": gaps.after_row, "next": gaps.next_row}
     for name, row in places.items():

@@ -34,7 +34,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  *
  * Group, assignor, protocol and timeouts are Kafka's own options in the properties file; client.id names the client in
  * the truth file unless that file has another name. {@code pattern:REGEX} in place of the topics subscribes to a pattern,
- * {@code broker-pattern:REGEX} to one that the broker resolves (KIP-848, from 4.0 on).
+ * {@code broker-pattern:REGEX} to one that the broker resolves (KIP-848, from 4.0 on). With {@code lab.output.topic} it
+ * commits in transactions alone, one a second, and aborts every third.
  * Commands on standard input: {@code close}, {@code stall MS} (no poll for that long), {@code delay MS} (per record),
  * {@code revoke_delay MS} (inside the revoked callback), {@code commit MS} (by hand, so often, never when letting go),
  * {@code pause} and {@code resume} (all partitions held, polling goes on), {@code subscribe a,b}, {@code unsubscribe}, {@code enforce}. End of input closes too.
@@ -49,11 +50,15 @@ public final class TruthConsumer implements ConsumerRebalanceListener {
     private long revokeDelayMs = 0;
     private long commitEveryMs = 0;
     private long committedAtMs = 0;
+    private final Transactions transactions;
     private boolean closing = false;
 
     private TruthConsumer(Properties settings, String truthFile) throws IOException {
         leavesOnClose = !"false".equals(settings.getProperty("internal.leave.group.on.close"));
-        truth = new Truth(truthFile, new File(truthFile).getName().replaceFirst("\\.jsonl$", ""));
+        String name = new File(truthFile).getName().replaceFirst("\\.jsonl$", "");
+        truth = new Truth(truthFile, name);
+        String output = settings.getProperty("lab.output.topic");
+        transactions = output == null ? null : new Transactions(settings, output, name);
         consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
@@ -80,6 +85,7 @@ public final class TruthConsumer implements ConsumerRebalanceListener {
             try {
                 processAll(consumer.poll(Duration.ofMillis(100)));
                 commitByHand();
+                if (transactions != null) transactions.commitNowAndThen(consumer);
             } catch (WakeupException e) {
                 closing = true;
             } catch (KafkaException e) {

@@ -5,6 +5,7 @@ holds their form and the list of all.
 """
 
 from infra.lab.scenarios import (
+    applications,
     at_once,
     broker,
     changes,
@@ -19,6 +20,7 @@ from infra.lab.scenarios import (
     midst,
     mishaps,
     modern,
+    operations,
     reassignment,
     side_by_side,
     standstill,
@@ -28,6 +30,7 @@ from infra.lab.scenarios import (
 )
 
 __all__ = [
+    "applications",
     "at_once",
     "broker",
     "changes",
@@ -42,6 +45,7 @@ __all__ = [
     "midst",
     "mishaps",
     "modern",
+    "operations",
     "reassignment",
     "side_by_side",
     "standstill",

@@ -3,7 +3,11 @@ classic one, which they replace."""
 
 from __future__ import annotations
 
+from random import Random
+from typing import Any
+
 from infra.lab.clients import kip848_settings, streams_settings
+from infra.lab.configs import Settings, version_key
 from infra.lab.driver import Driver
 from rebalance_audit.domain.causes import Cause
 
@@ -168,3 +172,139 @@ def share_group_of_many(driver: Driver) -> None:
     driver.kill("s3")
     members.expect(Cause.MEMBER_SESSION_EXPIRED, ["s3"])
     driver.rest(55)
+
+
+@scenario(since="4.0.0", broker_properties=KIP848_BROKER | {"group.consumer.regex.refresh.interval.ms": 10_000})
+def patterns_at_the_broker(driver: Driver) -> None:
+    """A KIP-848 group of Java and one of librdkafka on patterns that the broker resolves. A topic comes, one gets more
+    partitions while a member is dead; it is back, a member closes, and a topic is deleted."""
+    chance = Random("patterns_at_the_broker")
+    driver.topics(**{"mail.in": 3, "mail.out": 4})
+    driver.produce(per_second=30)
+    patterns = {"j": ("java", r"broker-pattern:mail\..*"), "r": ("librdkafka", r"^mail\..*")}
+    first = 2 if version_key(driver.cluster.version) >= (4, 3) else 1
+    facts: dict[str, Any] = {"group_type": "consumer", "mode": "server", "assignor": "uniform", "first_number": first}
+    for letter in patterns:
+        driver.group(f"{letter}-app", **facts)
+
+    def settle() -> None:
+        for letter in patterns:
+            driver.settle(f"{letter}-app", quiet_s=4.0)
+
+    def expect(trigger: str, number: str) -> None:
+        for letter in patterns:
+            driver.expect(f"{letter}-app", trigger, [f"{letter}{number}"] if number else [])
+
+    def resolved() -> None:
+        for letter in patterns:
+            while driver.expect_if_written(f"{letter}-app", Cause.TOPIC_METADATA_CHANGED, []):
+                pass
+
+    def come(number: str) -> None:
+        for letter, (library, pattern) in patterns.items():
+            driver.join(f"{letter}{number}", f"{letter}-app", [pattern], library=library, settings=kip848_settings())
+            also = {"or_trigger": Cause.TOPIC_METADATA_CHANGED}
+            driver.expect(f"{letter}-app", Cause.MEMBER_JOINED, [f"{letter}{number}"], **also)
+        driver.rest(4)
+        resolved()
+        settle()
+
+    for number in "123":
+        come(number)
+    driver.rest(chance.uniform(4, 7))
+    driver.later_topic("mail.spam", 2)
+    driver.rest(chance.uniform(14, 17))
+    resolved()
+    settle()
+    driver.kill_together("j2", "r2")
+    driver.rest(chance.uniform(2, 4))
+    driver.more_partitions("mail.out", 6)
+    driver.rest(2)
+    resolved()
+    expect(Cause.MEMBER_SESSION_EXPIRED, "2")
+    driver.rest(16)
+    settle()
+    come("2")
+    driver.rest(chance.uniform(4, 7))
+    for letter in patterns:
+        driver.leave(f"{letter}1")
+    expect(Cause.MEMBER_LEFT, "1")
+    settle()
+    # Java's members may wait for minutes for a commit of what is not there any more.
+    driver.topic_deleted("mail.in")
+    driver.rest(chance.uniform(14, 16))
+    resolved()
+
+
+@scenario(
+    since="4.2.0",
+    broker_properties={
+        "group.streams.initial.rebalance.delay.ms": 0,
+        "group.streams.num.standby.replicas": 1,
+        "group.streams.min.session.timeout.ms": 9000,
+        "group.streams.session.timeout.ms": 9000,
+        "group.streams.min.heartbeat.interval.ms": 2000,
+        "group.streams.heartbeat.interval.ms": 2000,
+        "group.share.min.session.timeout.ms": 9000,
+        "group.share.session.timeout.ms": 9000,
+        "group.share.min.heartbeat.interval.ms": 2000,
+        "group.share.heartbeat.interval.ms": 2000,
+    },
+)
+def standbys_take_over(driver: Driver) -> None:
+    """A streams group (KIP-1071) that counts, with one standby copy of every task, of three instances: one is killed
+    and is back late, one closes. A share group beside it: one member stands still for less than its session (9 s),
+    another for more, and goes on."""
+    chance = Random("standbys_take_over")
+    driver.topics(flow=4, shared=3)
+    driver.produce(per_second=35)
+    facts: dict[str, Any] = {"mode": "server", "first_number": 2}
+    driver.group("flow-app", group_type="streams", assignor="sticky", **facts)
+    driver.group("share-app", group_type="share", assignor="simple", **facts)
+
+    def follow() -> None:
+        driver.settle("flow-app", quiet_s=5.0)
+        while driver.expect_if_written(
+            "flow-app", Cause.TOPIC_METADATA_CHANGED, [], or_trigger=Cause.STREAMS_FOLLOW_UP
+        ):
+            pass
+
+    def come(number: str) -> None:
+        streams: Settings = {
+            "group.protocol": "streams",
+            "num.stream.threads": 1,
+            "state.dir": f"data/w{number}",
+            "lab.stateful": "true",
+            "replication.factor": 1,
+            "commit.interval.ms": 5000,
+        }
+        driver.join(f"w{number}", "flow-app", ["flow"], library="streams", settings=streams)
+        driver.expect("flow-app", Cause.MEMBER_JOINED, [f"w{number}"])
+        driver.rest(8)
+        follow()
+
+    for number in "12":
+        driver.join(f"s{number}", "share-app", ["shared"], library="share", settings={})
+        driver.expect("share-app", Cause.MEMBER_JOINED, [f"s{number}"])
+        come(number)
+        if number == "1":
+            driver.expect("share-app", Cause.SHARE_STATE_INITIALIZED, [])
+    come("3")
+    driver.rest(chance.uniform(4, 7))
+    driver.freeze_briefly("s1", seconds=6)
+    driver.kill_together("w2")
+    driver.expect("flow-app", Cause.MEMBER_SESSION_EXPIRED, ["w2"])
+    driver.freeze("s2")
+    driver.expect("share-app", Cause.MEMBER_SESSION_EXPIRED, ["s2"])
+    driver.rest(chance.uniform(15, 17))
+    follow()
+    driver.thaw("s2")
+    driver.expect("share-app", Cause.MEMBER_JOINED, ["s2"])
+    come("2")
+    driver.rest(chance.uniform(4, 7))
+    driver.leave("w1")
+    driver.expect("flow-app", Cause.MEMBER_LEFT, ["w1"])
+    driver.leave("s1")
+    driver.expect("share-app", Cause.MEMBER_LEFT, ["s1"])
+    driver.rest(6)
+    follow()

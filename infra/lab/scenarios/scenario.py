@@ -33,6 +33,7 @@ class Scenario:
     zookeeper: bool | None = None
     connect_workers: int = 0
     disks: int = 1
+    disk_mb: int | None = None
     broker_properties: Settings = field(default_factory=dict)
     worker_properties: Settings = field(default_factory=dict)
     since: str = "2.7.2"
@@ -56,6 +57,7 @@ def scenario(
     zookeeper: bool | None = None,
     connect_workers: int = 0,
     disks: int = 1,
+    disk_mb: int | None = None,
     broker_properties: Mapping[str, str | int] | None = None,
     worker_properties: Mapping[str, str | int] | None = None,
     since: str = "2.7.2",
@@ -69,6 +71,7 @@ def scenario(
             zookeeper=zookeeper,
             connect_workers=connect_workers,
             disks=disks,
+            disk_mb=disk_mb,
             broker_properties=broker_properties or {},
             worker_properties=worker_properties or {},
             since=since,
@@ -93,6 +96,7 @@ def capture(name: str, *, version: str, output: Path, command: str, say: Callabl
         zookeeper=chosen.zookeeper,
         connect_workers=chosen.connect_workers,
         disks=chosen.disks,
+        disk_mb=chosen.disk_mb,
         broker_properties=chosen.broker_properties,
         worker_properties=chosen.worker_properties,
     )

@@ -106,3 +106,77 @@ def topic_made_again_by_library(driver: Driver) -> None:
         driver.leave(f"{letter}2")
         driver.expect(f"{letter}-app", Cause.MEMBER_LEFT, [f"{letter}2"])
     settle()
+
+
+class _Patterns:
+    """One group for each library, on one pattern."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.libraries = {"j": "java", "r": "librdkafka", "f": "franz-go"}
+        for letter in self.libraries:
+            facts = {"mode": "cooperative", "assignor": "cooperative-sticky"} if letter == "j" else {}
+            driver.group(f"{letter}-app", group_type="classic", **{"mode": "eager", "assignor": "range", **facts})
+
+    def settle(self) -> None:
+        for letter in self.libraries:
+            self.driver.settle(f"{letter}-app", quiet_s=QUIET_S)
+        also: dict[str, Any] = {"or_trigger": Cause.TOPIC_METADATA_CHANGED}
+        while self.driver.expect_if_seen("j-app", Cause.COOPERATIVE_FOLLOW_UP, [], **also):
+            pass
+
+    def expect(self, trigger: str, number: str) -> None:
+        for letter in self.libraries:
+            self.driver.expect(f"{letter}-app", trigger, [f"{letter}{number}"])
+
+    def expect_changes(self) -> None:
+        also: dict[str, Any] = {"or_trigger": Cause.SUBSCRIPTION_CHANGED}
+        for letter in self.libraries:
+            while self.driver.expect_if_written(f"{letter}-app", Cause.TOPIC_METADATA_CHANGED, [], **also):
+                pass
+
+    def come(self, number: str) -> None:
+        for letter, library in self.libraries.items():
+            refresh = "topic_metadata_refresh_interval_ms" if library == "librdkafka" else "metadata_max_age_ms"
+            pattern = r"pattern:mail\..*" if library == "java" else r"^mail\..*"
+            # franz-go refuses less than five seconds.
+            more: dict[str, Any] = {refresh: 5000 if library == "franz-go" else 2500}
+            self.driver.join(f"{letter}{number}", f"{letter}-app", [pattern], library=library, **more)
+        self.expect(Cause.MEMBER_JOINED, number)
+        self.settle()
+
+
+@scenario(since="3.2.0")
+def patterns_over_topics_that_go(driver: Driver) -> None:
+    """A cooperative group of Java and eager ones of librdkafka and franz-go subscribe to a pattern. A topic comes, a
+    member is killed while another topic gets more partitions, and is back; a member closes, and a topic is deleted."""
+    chance = Random("patterns_over_topics_that_go")
+    driver.topics(**{"mail.in": 4, "mail.out": 3})
+    driver.produce(per_second=30)
+    groups = _Patterns(driver)
+    for number in "123":
+        groups.come(number)
+    driver.rest(chance.uniform(5, 8))
+    driver.later_topic("mail.spam", 2)
+    driver.rest(chance.uniform(11, 13))
+    groups.expect_changes()
+    groups.settle()
+    driver.kill_together(*(f"{letter}3" for letter in groups.libraries))
+    driver.rest(chance.uniform(0.3, 1.2))
+    driver.more_partitions("mail.out", 6)
+    also: dict[str, Any] = {"or_trigger": Cause.MEMBER_SESSION_EXPIRED}
+    for letter in groups.libraries:
+        driver.expect(f"{letter}-app", Cause.TOPIC_METADATA_CHANGED, [], **also)
+    driver.rest(17)
+    groups.expect_changes()
+    groups.settle()
+    groups.come("3")
+    driver.rest(chance.uniform(4, 7))
+    for letter in groups.libraries:
+        driver.leave(f"{letter}1")
+    groups.expect(Cause.MEMBER_LEFT, "1")
+    groups.settle()
+    groups.expect_changes()
+    driver.topic_deleted("mail.in")
+    driver.rest(chance.uniform(14, 16))
+    groups.expect_changes()

@@ -193,7 +193,7 @@ def commits_after_callback(families: Families) -> bool:
     return families <= _COMMITS_LAST
 
 
-_NEEDS_COORDINATOR = frozenset({ClientFamily.SARAMA, ClientFamily.KAFKA_GO})
+_NEEDS_COORDINATOR = frozenset({ClientFamily.SARAMA, ClientFamily.KAFKA_GO, ClientFamily.FRANZ_GO})
 
 
 def may_let_go_without_coordinator(families: Families) -> bool:

@@ -37,6 +37,7 @@ def mark_of(commit: Commit) -> CommitMark:
         offsets_partition=commit.offsets_partition, first_offset=commit.offset, first_at_ms=commit.at_ms,
         last_offset=commit.offset, last_at_ms=commit.at_ms, commit_count=1, topic_id=commit.topic_id,
         first_position=commit.committed_offset, last_position=commit.committed_offset,
+        in_transaction=commit.is_transactional,
     )  # fmt: skip
 
 
@@ -56,6 +57,7 @@ def joined(first: CommitMark, then: CommitMark) -> CommitMark:
                 commit_count=first.commit_count + 1,
                 topic_id=first.topic_id if first.topic_id is not None else then.topic_id,
                 second_gap_ms=gap_ms if first.second_gap_ms is None else max(gap_ms, first.second_gap_ms),
+                in_transaction=then.in_transaction,
             )
     between = changed(
         first,
@@ -89,6 +91,7 @@ def joined(first: CommitMark, then: CommitMark) -> CommitMark:
         commit_count=first.commit_count + then.commit_count,
         topic_id=first.topic_id if first.topic_id is not None else then.topic_id,
         second_gap_ms=max((ms for ms in others if ms is not None), default=None),
+        in_transaction=then.in_transaction,
     )
 
 

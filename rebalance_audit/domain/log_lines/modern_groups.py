@@ -220,8 +220,14 @@ FORMS: tuple[tuple[LogKind, str] | tuple[LogKind, str, Mapping[str, Any]], ...] 
     ),
     (
         LogKind.GROUP_CONVERTED,
-        "[GroupId <group_id>] Converted the {empty }?<from_type:classic|consumer|share|streams> group to a "
+        "[GroupId <group_id>] Converted the <from_type:classic|consumer|share|streams> group to a "
         "<to_type:classic|consumer|share|streams> group.",
+    ),
+    (
+        LogKind.GROUP_CONVERTED,
+        "[GroupId <group_id>] Converted the empty <from_type:classic|consumer|share|streams> group to a "
+        "<to_type:classic|consumer|share|streams> group.",
+        {"was_empty": True},
     ),
     *(
         (LogKind.CONVERSION_REFUSED, text, {"from_type": from_type, "to_type": to_type})

@@ -69,8 +69,8 @@ _FRANZ_GO_JOIN_REASONS: tuple[tuple[str, Cause | None], ...] = (
     ("from ForceRebalance", Cause.CLIENT_REQUESTED),
     ("beginning to manage the group lifecycle", None),
     ("rejoining from normal rebalance", None),
-    ("rejoining after we previously errored and backed off", None),
-    ("offset commit error: ", None),
+    ("rejoining after we previously errored and backed off", Cause.UNKNOWN),
+    ("offset commit error: ", Cause.UNKNOWN),
 )
 _SARAMA_JOIN_REASONS: tuple[tuple[str, Cause | None], ...] = (
     ("partitions were added to a subscribed topic", Cause.TOPIC_METADATA_CHANGED),

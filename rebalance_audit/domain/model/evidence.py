@@ -138,6 +138,8 @@ class CommitMark:
     """The commit after the one that ended the longest time without: by then it has read what it had missed."""
     after_position: int | None = None
     second_gap_ms: int | None = None
+    in_transaction: bool | None = None
+    """Whether the last commit came in a transaction. None: not known."""
     """The longest of the other times between two commits."""
 
     @property

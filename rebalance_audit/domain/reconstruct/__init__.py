@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from operator import attrgetter
 
 from rebalance_audit.domain.kinds import Outcome
-from rebalance_audit.domain.model import NO_END, GroupEvidence, Rebalance, changed
+from rebalance_audit.domain.model import NO_END, GroupEvidence, LogKind, Rebalance, changed
+from rebalance_audit.domain.numbers import happened_at_ms
 from rebalance_audit.domain.reconstruct.attempts.by_lines import line_order
 from rebalance_audit.domain.reconstruct.attempts.frame import rebalance_id
 from rebalance_audit.domain.reconstruct.classic.rebalances import reconstruct_classic
@@ -51,9 +53,10 @@ def _of_consumers(evidence: GroupEvidence) -> Reconstruction:
         r.generation_id for r in classic if r.outcome != Outcome.MISSING
     }
     rows = [r for r in (*classic, *modern) if r.outcome != Outcome.MISSING or _number(r) not in numbers]
-    places = _places(evidence)
+    places, lives = _places(evidence), _lives(evidence)
     rows.sort(
         key=lambda r: (
+            bisect_right(lives, happened_at_ms(r) or 0),
             _number(r),
             places.get((r.group_epoch is not None, _number(r)), NO_END),
             r.rewrite_seq,
@@ -80,6 +83,27 @@ def in_order(evidence: GroupEvidence) -> GroupEvidence:
 
 def _number(rebalance: Rebalance) -> int:
     return (rebalance.generation_id if rebalance.generation_id is not None else rebalance.group_epoch) or 0
+
+
+def _lives(evidence: GroupEvidence) -> list[int]:
+    """When numbers began anew, in the order of time: where an empty classic group gave way to another protocol, or the
+    group was deleted."""
+    starts: list[int] = []
+    last = 0
+    for record in sorted(evidence.records, key=attrgetter("topic", "partition", "offset")):
+        name, value = record.record.name, record.record.value
+        if value is None or (name != "GroupMetadata" and name not in EPOCH_RECORDS):
+            continue
+        number = value.generation if name == "GroupMetadata" else value.epoch
+        if number < last:
+            starts.append(record.at_ms)
+        last = number
+    starts += [
+        line.at_ms
+        for line in evidence.lines
+        if line.kind is LogKind.GROUP_CONVERTED and line.fields.get("was_empty") and line.at_ms is not None
+    ]
+    return sorted(starts)
 
 
 def _places(evidence: GroupEvidence) -> dict[tuple[bool, int], int]:

@@ -61,6 +61,7 @@ SILVER_COMMIT_MARK = Table(
         col("after_at_ms", "bigint", "Record timestamp of the commit after that one: by then it had caught up."),
         col("after_position", "bigint", "The offset that it committed."),
         col("second_gap_ms", "bigint", "The longest of the other times between two commits."),
+        col("in_transaction", "boolean", "Whether the last commit came in a transaction; null: not known."),
     ),
     (
         Law("first is not after last", "first_offset <= last_offset and commit_count >= 1"),

@@ -242,7 +242,7 @@ CASES: list[tuple[str, str, LogKind, dict[str, Any]]] = [
         "4.0-4.4",
         " Converted the empty classic group to a streams group.",
         LogKind.GROUP_CONVERTED,
-        {"from_type": "classic", "to_type": "streams"},
+        {"from_type": "classic", "to_type": "streams", "was_empty": True},
     ),
     (
         "4.0-4.4",

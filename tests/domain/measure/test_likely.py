@@ -9,7 +9,7 @@ import pytest
 
 from rebalance_audit.domain.kinds import Basis
 from rebalance_audit.domain.measure import likely
-from rebalance_audit.domain.measure.errors import ERRORS, Spread
+from rebalance_audit.domain.measure.errors import ALL, ANYWHERE, ERRORS, Spread
 from rebalance_audit.domain.measure.likely import likely_instant
 from rebalance_audit.domain.measure.pauses import Instant, movement_numbers, rebalance_numbers
 from rebalance_audit.domain.model import Movement, Rebalance
@@ -118,7 +118,7 @@ def test_likely_ranges_of_captures_lie_inside_the_bounds_and_hold_the_estimate(
 
 
 def _of_captures(captures: int, errors_ms: Iterable[int]) -> list[Sample]:
-    return [Sample(Basis.DELIVERY, e, f"capture-{n % captures}", n) for n, e in enumerate(errors_ms)]
+    return [Sample(Basis.DELIVERY, e, f"capture-{n % captures}", n, None) for n, e in enumerate(errors_ms)]
 
 
 def test_the_furthest_of_few_instants_is_widened() -> None:
@@ -127,7 +127,7 @@ def test_the_furthest_of_few_instants_is_widened() -> None:
 
 
 def test_partitions_that_go_together_are_one_instant() -> None:
-    alike = [Sample(Basis.DELIVERY, 5, "capture-0", 1_000)] * 30
+    alike = [Sample(Basis.DELIVERY, 5, "capture-0", 1_000, None)] * 30
     assert errors(alike)[Basis.DELIVERY].instants == 1
 
 
@@ -137,6 +137,23 @@ def test_what_few_captures_show_is_known_less_well() -> None:
     many = errors(_of_captures(400, range(-50, 51)))[Basis.DELIVERY]
     few = errors(_of_captures(10, range(-50, 51)))[Basis.DELIVERY]
     assert (many.early_ms, few.early_ms) == (44, 47)
+
+
+def _in_windows(captures: int, count: int) -> list[Sample]:
+    """In the middle tenth of the time in which they must have been."""
+    places = [0.45 + 0.1 * n / (count - 1) for n in range(count)]
+    return [Sample(Basis.COMMIT_AFTER_FETCHES, 0, f"capture-{n % captures}", n, p) for n, p in enumerate(places)]
+
+
+def test_a_time_that_was_measured_often_is_as_wide_as_it_was_measured() -> None:
+    # Of 100 captures 6.6 of a hundred lie beyond each end: 0.45 + 0.0066 and 0.55 - 0.0066, to whole hundredths.
+    assert errors(_in_windows(100, 101))[Basis.COMMIT_AFTER_FETCHES].window == (0.45, 0.55)
+    assert errors(_in_windows(10, 19))[Basis.COMMIT_AFTER_FETCHES].window == ALL
+
+
+def test_a_time_that_is_reasoned_stays_as_it_is() -> None:
+    dead = [s._replace(basis=Basis.SIGNS_OF_LIFE) for s in _in_windows(100, 101)]
+    assert errors(dead)[Basis.SIGNS_OF_LIFE].window == ANYWHERE
 
 
 def test_a_capture_is_checked_by_what_the_others_show() -> None:

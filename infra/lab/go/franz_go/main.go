@@ -39,6 +39,8 @@ func main() {
 		kgo.ConsumeTopics(client.Topics...),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(500 * time.Millisecond),
+		kgo.AutoCommitInterval(client.Millis("auto.commit.interval.ms", 5000)),
+		kgo.MetadataMaxAge(client.Millis("metadata.max.age.ms", 300_000)),
 		kgo.OnPartitionsAssigned(saw("assigned")),
 		kgo.OnPartitionsRevoked(saw("revoked")),
 		kgo.OnPartitionsLost(saw("lost")),
@@ -56,6 +58,9 @@ func main() {
 	}
 	if instance, found := settings["group.instance.id"]; found {
 		options = append(options, kgo.InstanceID(instance))
+	}
+	if strings.HasPrefix(client.Topics[0], "^") {
+		options = append(options, kgo.ConsumeRegex())
 	}
 	blocks := settings["lab.block.rebalance"] == "true"
 	if blocks {

@@ -131,7 +131,7 @@ func (c *consumer) commitNowAndThen(ctx context.Context, generation *kafka.Gener
 		select {
 		case <-ctx.Done():
 			ended = true
-		case <-time.After(5 * time.Second):
+		case <-time.After(c.client.Millis("auto.commit.interval.ms", 5000)):
 		}
 		c.lock.Lock()
 		done := c.done

@@ -74,6 +74,7 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
         recorded.sort(key=lambda t: t.trigger not in DEPARTURES)
         recorded = _waited_for_the_dead(before, recorded, after)
         recorded = _left_as_another_came(before, recorded, after)
+        recorded = _grew_as_another_died(before, recorded, after)
         if rebalance.kind == "rebalance" and _elected_another(before):
             recorded = [_changed_assignor(t) for t in recorded]
         recorded = _put_out_by_nobody_known(before, recorded, after)
@@ -157,6 +158,20 @@ def _left_as_another_came(
     if is_known or followed_another or not there.keys() & after.keys():
         return recorded
     detail = "a member left and another came, and nothing says which began it"
+    return [Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail), *recorded]
+
+
+def _grew_as_another_died(
+    before: Before, recorded: list[Trigger], after: Mapping[str, MemberMetadata] | None
+) -> list[Trigger]:
+    """A member that looks for new partitions may have begun the rebalance, and all waited for the dead one; or the
+    session ended, and the leader found the partitions then."""
+    if not recorded or recorded[0].trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED):
+        return recorded
+    grown = _grown_topics(before, after or {})
+    if not grown:
+        return recorded
+    detail = f"a session ended and {', '.join(grown)} grew, and nothing says which began it"
     return [Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail), *recorded]
 
 

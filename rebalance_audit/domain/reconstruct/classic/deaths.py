@@ -43,7 +43,7 @@ def expired_marks(stretch: Stretch, at_ms: int, ref: str | None, commit: Commit,
     `quiet_ms`: the longest time in which it had committed nothing before."""
     session_ms = stretch.owner.session_timeout
     if stretch.departure is not None and stretch.departure.renewed is not None:
-        return _died_before_load(stretch, stretch.departure.renewed, at_ms, ref, commit, quiet_ms)
+        return _died_before_load(stretch, stretch.departure.renewed, at_ms, ref, commit)
     joining = unheard_since_joining(stretch, commit)
     if joining is not None:
         return _died_joining(stretch, joining, at_ms, ref, commit)
@@ -81,18 +81,15 @@ def expired_marks(stretch: Stretch, at_ms: int, ref: str | None, commit: Commit,
     return [*marks, died_between(window, died_ms, detail, ref, rank=4, tier=EvidenceTier.LOGGED)]
 
 
-def _died_before_load(
-    stretch: Stretch, load: LogEvent, at_ms: int, ref: str | None, commit: Commit, quiet_ms: int | None
-) -> list[Mark]:
+def _died_before_load(stretch: Stretch, load: LogEvent, at_ms: int, ref: str | None, commit: Commit) -> list[Mark]:
     """The session was restarted as a coordinator took the group over, and was not heard of since: it may have died long
-    before."""
+    before. While there was no coordinator nobody could commit."""
     loaded_ms = load.at_ms or at_ms
     upper = logged(UPPER, at_ms + LINE_SLACK_MS, "its session expired", ref)
     since_ms = commit[0] if commit is not None else stretch.between.given.known_at_ms
     if since_ms is None or since_ms > loaded_ms:
         return [upper]
-    next_ms = _next_commit(commit, quiet_ms)
-    window = since_ms, loaded_ms if next_ms is None else min(loaded_ms, next_ms)
+    window = since_ms, loaded_ms
     detail = "after its last sign of life, before a coordinator took the group over"
     died = died_between(window, sum(window) // 2, detail, load.ref, rank=4, tier=EvidenceTier.LOGGED)
     return [upper, died]

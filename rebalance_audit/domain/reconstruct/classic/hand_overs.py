@@ -185,6 +185,7 @@ class HandOvers:
             if silence.fell_silent(before, owner.member_id, departure.at_ms or 0):
                 departure = changed(departure, trigger=Cause.MEMBER_POLL_TIMEOUT)
         is_unexplained = gone is not None and departure is None
+        in_transactions = course.commits.are_in_transactions(held or (resource,), self._record.offset)
         stretch: Stretch = _make_stretch(
             owner=owner,
             resource=resource,
@@ -195,9 +196,10 @@ class HandOvers:
             departure=departure,
             inferred=silence.inferred(before, owner.member_id) if is_unexplained else None,
             families=before.families(owner),
-            lets_go_one_by_one=self._lets_go_one_by_one(holding, resource, held),
+            lets_go_one_by_one=not in_transactions and self._lets_go_one_by_one(holding, resource, held),
             message_gap_ms=self._slowest_ms(holding, resource, held),
-            quiet_ms=self._quiet_ms(holding, held),
+            quiet_ms=self._quiet_ms(holding, held) if not in_transactions else self._longest_ms(holding, held),
+            in_transactions=in_transactions,
             was_idle=is_unexplained and silence.was_idle(before, owner.member_id),
             may_be_dropped=is_unexplained and silence.may_be_dropped(before, owner),
             shares_client_id=_shares_client_id(before, owner),
@@ -243,6 +245,9 @@ class HandOvers:
     def _quiet_ms(self, holding: Holding, held: frozenset[Resource]) -> int | None:
         if self._before.families(holding.member) != KAFKAJS:
             return None
+        return self._longest_ms(holding, held)
+
+    def _longest_ms(self, holding: Holding, held: frozenset[Resource]) -> int | None:
         course = self._before.course
         given = course.attempts[holding.attempt_index].record
         return course.commits.quiet_ms(held, -1 if given is None else given.offset, self._record.offset)

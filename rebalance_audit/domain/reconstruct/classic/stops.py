@@ -16,6 +16,7 @@ from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
 from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS
 from rebalance_audit.domain.reconstruct.evidence.marks import (
+    AUTO_COMMIT_MS,
     COMMIT_SLACK_MS,
     LINE_SLACK_MS,
     RECENT_COMMIT_MS,
@@ -83,11 +84,18 @@ def _was_not_answered(stretch: Stretch) -> bool:
 
 
 def _given_up_unheard(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
-    """Its requests had waited for up to one and a half sessions (docs/clients.md#losing-the-coordinator)."""
+    """Its requests had waited for up to one and a half sessions (docs/clients.md#losing-the-coordinator). Where the
+    coordinator that answered loaded the group after its last commit, that had not waited: it gave up a session after
+    its last heartbeat."""
     if commit is None:
         return []
     at_ms, ref = commit
-    window = at_ms - 2 * stretch.owner.session_timeout, at_ms
+    session_ms, loaded_ms = stretch.owner.session_timeout, stretch.between.loaded_at_ms
+    if loaded_ms is not None and at_ms < loaded_ms:
+        window = at_ms + session_ms - HEARTBEAT_MS, at_ms + session_ms + AUTO_COMMIT_MS
+        detail, tier = "a session after its last sign of life, when no coordinator answered", EvidenceTier.INFERRED
+        return [died_between(window, sum(window) // 2, detail, ref, rank=4, tier=tier, basis=Basis.GONE)]
+    window = at_ms - 2 * session_ms, at_ms
     detail = "before its last commit, which had waited for a coordinator that answers"
     tier, basis = EvidenceTier.INFERRED, Basis.GONE
     return [died_between(window, sum(window) // 2, detail, ref, rank=4, tier=tier, basis=basis)]
@@ -113,7 +121,7 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
         elif any(a.missing_to is not None for a in between.attempts):
             # It may have given up for a generation that never came to be, and had nothing to commit since.
             is_recent = True
-        if is_recent:
+        if is_recent or stretch.in_transactions:
             detail = "its last commit, made when it gave up"
             marks.append(stretch.let_go_at(commit, detail))
     if between.joining_mark is not None:

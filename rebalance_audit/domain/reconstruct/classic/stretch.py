@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.client_families import ClientFamily, Families, commits_after_callback
 from rebalance_audit.domain.frozen import quick
-from rebalance_audit.domain.kinds import ESTIMATE, Basis
+from rebalance_audit.domain.kinds import ESTIMATE, Basis, EvidenceTier
 from rebalance_audit.domain.model import LogEvent, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
@@ -20,6 +20,7 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
     MAX_WAIT_MS,
     REJOIN_MS,
     after_fetches,
+    died_between,
     in_the_quiet,
     is_of_streams,
     recorded,
@@ -33,6 +34,8 @@ _ONE_BY_ONE_INTERVAL_MS = 2_500
 (docs/clients.md#letting-go-one-by-one)."""
 _DEFAULT_OF_SARAMA_MS = 60_000
 """`Consumer.Group.Rebalance.Timeout`. Java, whose members look like sarama's otherwise, writes five minutes."""
+TRANSACTIONS_MISSED = 2
+"""So many in a row may be aborted, or not have come yet. Chosen."""
 KAFKAJS: Families = frozenset({ClientFamily.KAFKAJS})
 
 
@@ -73,6 +76,8 @@ class Stretch:
     """The time between two messages of the slowest partition that it held. None: not known, or not needed."""
     quiet_ms: int | None
     """The longest time in which no message came while it waited for a fetch. None: not known, or not needed."""
+    in_transactions: bool
+    """It commits in transactions alone, or those before it did: when it lets go it commits nothing."""
     was_idle: bool
     """It may have had nothing to commit: the age of its last commit says nothing."""
     may_be_dropped: bool
@@ -114,11 +119,26 @@ class Stretch:
     def let_go_at(self, commit: tuple[int, str], detail: str) -> Mark:
         """The estimate that it let go at this commit."""
         at_ms, ref = commit
+        if self.in_transactions:
+            return self._let_go_after(at_ms, ref)
         if self.commit_basis is Basis.COMMIT_BEFORE_QUIET:
             return self._let_go_in_the_quiet(at_ms, detail, ref)
         if self.commit_basis is Basis.COMMIT_AFTER_FETCHES:
             return after_fetches(at_ms, self.message_gap_ms, detail, ref)
         return recorded(ESTIMATE, at_ms, detail, ref, rank=2, basis=self.commit_basis)
+
+    def _let_go_after(self, commit_at_ms: int, ref: str) -> Mark:
+        """Its last transaction is behind it, and the next one did not come."""
+        left_at_ms = None if self.departure is None else self.departure.at_ms
+        until_ms = left_at_ms if self.is_gone else self.between.joined_at_ms
+        gap_ms = MAX_WAIT_MS if self.quiet_ms is None else self.quiet_ms
+        if until_ms is not None and until_ms <= commit_at_ms + TRANSACTIONS_MISSED * gap_ms:
+            detail = "it commits in transactions, not as it lets go: the end of the join phase, or its leave"
+            return recorded(ESTIMATE, until_ms, detail, ref, rank=2, basis=Basis.AFTER_TRANSACTIONS)
+        ends = [ms for ms in (commit_at_ms + gap_ms, until_ms) if ms is not None]
+        window = commit_at_ms, max(commit_at_ms, min(ends))
+        detail = "after its last transaction, before the next one, which did not come"
+        return died_between(window, sum(window) // 2, detail, ref, rank=2, tier=EvidenceTier.RECORDED)
 
     def _let_go_in_the_quiet(self, commit_at_ms: int, detail: str, ref: str) -> Mark:
         """kafkajs commits what it has read, and learns of a rebalance only when its fetch is back. The fetch brings a

@@ -138,6 +138,8 @@ def _epochs(lines: Sequence[LogEvent]) -> list[LoggedEpoch]:
         elif line.kind in _CAUSES:
             if line.kind is LogKind.GROUP_CONVERTED:
                 waiting = []  # what the classic group went through is its own
+                if line.fields.get("was_empty"):
+                    continue  # its first member is the cause, and numbers start again
             waiting.append(line)
             member_id = line.fields.get("member_id")
             if line.kind is LogKind.MODERN_MEMBER_JOINED and member_id:

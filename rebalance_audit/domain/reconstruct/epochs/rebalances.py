@@ -11,6 +11,7 @@ from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.model import GroupEvidence, GroupRecord, LogKind, Rebalance, changed
 from rebalance_audit.domain.protocols import consumer_protocol
 from rebalance_audit.domain.reconstruct.assignment.stream_tasks import task_names
+from rebalance_audit.domain.reconstruct.attempts.frame import rebalance_id
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits
 from rebalance_audit.domain.reconstruct.evidence.topic_names import only_name_left
@@ -76,6 +77,8 @@ class _Fold:
         """How often an epoch's number came again."""
         self._inherited: dict[str, str] = {}
         """By resource: the member of the classic group that held it when the group was converted."""
+        self._classic: dict[str, LiveMember] = {}
+        """By resource: the member that the last classic record gave it to."""
 
     def comes_back(self, member_id: str, after: int) -> GroupRecord | None:
         """The record with which the member joins again under the same id after this offset, as a process does that
@@ -114,15 +117,30 @@ class _Fold:
         if value is None:
             self._changes.append(record)
             return
-        self._inherited = {}
+        self._changes, self._before, self._gone, self._live, self._released = [], {}, {}, {}, {}
+        if not value.members:
+            # What members held as they went stands still until a member of the new protocol takes it.
+            self._released = {
+                resource: Release(
+                    member=member, asked=None, gone=record, revoked_in=self._generation_id(value.generation)
+                )
+                for resource, member in self._classic.items()
+            }
+        self._classic = {}
         for member in value.members:
             try:
                 given = consumer_protocol.decode_assignment(member.assignment).partitions if member.assignment else ()
             except DecodeError:
                 continue
+            live = LiveMember(member_id=member.member_id, metadata=member, current=record)
             for topic, partition in given:
-                self._inherited[f"{topic}-{partition}"] = member.member_id
-        self._changes, self._before, self._gone, self._live, self._released = [], {}, {}, {}, {}
+                resource = f"{topic}-{partition}"
+                self._classic[resource] = live
+                live.held[resource] = Held(resource=resource, topic=topic, partition=partition)
+        self._inherited = {resource: member.member_id for resource, member in self._classic.items()}
+
+    def _generation_id(self, number: int) -> str:
+        return rebalance_id(self._evidence.cluster_id, self._evidence.group_id, number)
 
     def _see_epoch(self, record: GroupRecord) -> None:
         value = record.record.value

@@ -113,6 +113,11 @@ class Commits:
                 per_ms += (last - first) / max(marks[-1].last_at_ms - marks[0].first_at_ms, 1)
         return 1 / per_ms if per_ms else None
 
+    def are_in_transactions(self, resources: Iterable[Resource], before: int) -> bool:
+        """Whether the last commit of any of them before this offset came in a transaction, whoever made it."""
+        last = self._last(resources, -1, before)
+        return last is not None and bool(last.in_transaction)
+
     def got_nothing(self, resources: Iterable[Resource], before: int) -> bool:
         """Whether nothing shows that a message came to any of the partitions from their last commit before this offset
         to the first one behind it, their next owner's. False where positions are not known."""

@@ -8,7 +8,7 @@ import pytest
 from rebalance_audit.domain.kinds import Basis
 from rebalance_audit.domain.measure.marks import best_estimate
 from rebalance_audit.domain.measure.pauses import measure
-from rebalance_audit.domain.model import LogKind, Movement
+from rebalance_audit.domain.model import LogKind, Movement, changed
 from rebalance_audit.domain.reconstruct import reconstruct
 from tests import encoders
 from tests.domain.reconstruct.classic.stories import TOPIC, Story, a_group, member_id
@@ -160,3 +160,32 @@ def test_where_everybody_is_back_as_somebody_new_a_commit_may_have_waited_for_th
     new = {client: f"{client}-11111111-0000-0000-0000-000000000000" for client in who_is_new}
     story.generation(2, both, at_ms=29_000, subscriptions=dict.fromkeys(both, LIBRDKAFKA), member_ids=new)
     assert by_new_owner(story)["c1"].stopped_at_lower_ms == lower_ms
+
+
+def joined_in_transactions(last_commit_ms: int) -> dict[str | None, Movement]:
+    """c2 joins c1, which commits in transactions alone, one a second."""
+    story = a_group(rebalance_timeout_ms=60_000)
+    story.generation(1, {"c1": "0 1"}, at_ms=1_000, subscriptions={"c1": JAVA})
+    for at_ms in range(1_500, last_commit_ms + 1, 1_000):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms)
+    story.marks = [changed(mark, in_transaction=True) for mark in story.marks]
+    story.preparing(1, f"Adding new member {member_id('c2')} with group instance id null", at_ms=9_000)
+    both = {"c1": "0", "c2": "1"}
+    story.stabilized(2, at_ms=10_990)
+    return by_new_owner(
+        story.generation(2, both, at_ms=11_000, joined_at_ms=10_990, subscriptions=dict.fromkeys(both, JAVA))
+    )
+
+
+def test_who_commits_in_transactions_commits_nothing_as_it_lets_go() -> None:
+    """Its last transaction is no sign of the moment: members let go as the join phase ends
+    (docs/measured.md#transactions)."""
+    best = best_estimate(joined_in_transactions(10_500)["c2"].stop_marks)
+    assert best is not None
+    assert (best.basis, best.at_ms) == (Basis.AFTER_TRANSACTIONS, 10_990)
+
+
+def test_who_missed_several_transactions_had_let_go_before_the_next_one() -> None:
+    best = best_estimate(joined_in_transactions(8_500)["c2"].stop_marks)
+    assert best is not None
+    assert (best.basis, best.window_from_ms, best.window_to_ms) == (Basis.SIGNS_OF_LIFE, 8_500, 9_500)
