@@ -33,7 +33,6 @@ from rebalance_audit.domain.detect.progress import (
 from rebalance_audit.domain.detect.reassignments import REASSIGNMENT_RULES, detect_reassignments
 from rebalance_audit.domain.detect.storm import storm
 from rebalance_audit.domain.detect.trust import (
-    CLOCK_APART_MS,
     ClockReading,
     ClockStep,
     ContradictionCount,
@@ -48,6 +47,7 @@ from rebalance_audit.domain.detect.trust import (
     source_of,
     undecoded_findings,
 )
+from rebalance_audit.domain.gather.clocks import CLOCK_APART_MS
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
 
 GROUP_RULES: Mapping[str, Callable[[History], list[Finding]]] = {

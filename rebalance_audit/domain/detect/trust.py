@@ -8,18 +8,12 @@ from dataclasses import dataclass
 
 from rebalance_audit.domain.detect.finding import Extent, make_finding
 from rebalance_audit.domain.detect.wording import counted, duration, shown
-from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource
+from rebalance_audit.domain.gather.clocks import CLOCK_APART_MS, NodeClock, ZoneSource
 from rebalance_audit.domain.kinds import Severity
 from rebalance_audit.domain.model import Finding
 
 _RECORD_REF = re.compile(r"record:(.+)@\d+\Z", re.DOTALL)
 _LOG_REF = re.compile(r"log:(.+)#[0-9a-fA-F]+@\d+\Z", re.DOTALL)
-
-CLOCK_APART_MS = 1_000
-"""Less is no fault: a line follows its record by some ms, under load by tenths of a second
-(docs/measured.md#lines-and-records)."""
-_MIN_PAIRS = 3
-"""How many lines must agree with records before a clock is judged: one or two may be chance."""
 
 _NEWER = frozenset({"unknown_record_type", "unknown_value_version", "unknown_layout"})
 """A newer Kafka, most likely; the other reasons say that the bytes are damaged or not what they should be."""
@@ -273,14 +267,12 @@ def _wrong_zone(row: ClockReading) -> _Fault | None:
 
 def _apart(row: ClockReading) -> _Fault | None:
     skew_ms, spread_ms = row.clock.skew_ms, row.clock.spread_ms
-    if skew_ms is None or abs(skew_ms) <= CLOCK_APART_MS or row.clock.agreeing_count < _MIN_PAIRS:
-        return None
-    if 2 * (spread_ms or 0) > abs(skew_ms):
+    if skew_ms is None or not row.clock.is_apart:
         return None
     side = "ahead of" if skew_ms > 0 else "behind"
     return (
         f"The clock of {shown(row.node)} is {duration(abs(skew_ms))} {side} the brokers'",
-        f"Let {shown(row.node)} keep time (chrony, NTP); bounds that rest on its lines are off by that much.",
+        f"Let {shown(row.node)} keep time (chrony, NTP); its lines were put right by that much.",
         {"skew_ms": skew_ms, "spread_ms": spread_ms, "agreeing_count": row.clock.agreeing_count},
     )
 

@@ -25,6 +25,11 @@ _MAX_CHANGE_MS = 2 * 3_600_000
 _MIN_AGREEING_RATIO = 0.5
 _MIN_OVERRULING = 3
 """Votes that agree before a configured zone is not believed: one or two may be chance."""
+CLOCK_APART_MS = 1_000
+"""Less is no fault: a line follows its record by some ms, under load by tenths of a second
+(docs/measured.md#lines-and-records)."""
+_MIN_PAIRS = 3
+"""So many lines that belong to records show it: one or two may be chance."""
 _EPOCH = datetime(1970, 1, 1)
 _BY_RECORD_TIME = (LogKind.ASSIGNMENT_RECEIVED, LogKind.CLIENT_SYNCED, LogKind.WORKER_JOINED)
 PAIRED_KINDS = (*_BY_RECORD_TIME, LogKind.STABILIZED, LogKind.EMPTIED, LogKind.EPOCH_BUMPED)
@@ -51,7 +56,7 @@ class NodeClock:
     """(valid from this UTC instant on, local time less UTC), in order; one entry unless the clocks were changed."""
     skew_ms: int | None = None
     """Median of what is left after the offset: the node's clock less the records' clock, plus the usual delay of the
-    line after the record. Not in `to_utc_ms`; it widens bounds."""
+    line after the record."""
     spread_ms: int | None = None
     """Median distance of the pairs from `skew_ms`."""
     pair_count: int = 0
@@ -63,12 +68,21 @@ class NodeClock:
         """The offset in force at the end; of a configured zone see `to_utc_ms`."""
         return self.offsets[-1][1]
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether the node's clock is plainly off, and always by about the same."""
+        if self.skew_ms is None or abs(self.skew_ms) <= CLOCK_APART_MS or self.agreeing_count < _MIN_PAIRS:
+            return False
+        return 2 * (self.spread_ms or 0) <= abs(self.skew_ms)
+
     def to_utc_ms(self, local_at_ms: int, *, not_before_ms: int | None = None) -> int:
-        """The instant of a local time.
+        """The instant of a local time, put right where the clock is plainly off.
 
         When clocks go back an hour of local times comes twice: the earlier instant is taken unless it is before
         `not_before_ms`, the instant of the line before in the same file.
         """
+        if self.is_apart:
+            local_at_ms -= self.skew_ms or 0
         if self.zone is not None:
             return to_utc_ms(local_at_ms, self.zone, not_before_ms=not_before_ms)
         if len(self.offsets) == 1:
