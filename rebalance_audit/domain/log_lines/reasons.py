@@ -69,9 +69,11 @@ _FRANZ_GO_JOIN_REASONS: tuple[tuple[str, Cause | None], ...] = (
     ("from ForceRebalance", Cause.CLIENT_REQUESTED),
     ("beginning to manage the group lifecycle", None),
     ("rejoining from normal rebalance", None),
-    ("rejoining after we previously errored and backed off", Cause.UNKNOWN),
-    ("offset commit error: ", Cause.UNKNOWN),
+    ("rejoining after we previously errored and backed off", None),
+    ("offset commit error: ", None),
 )
+_AFTER_AN_ERROR = ("rejoining after we previously errored and backed off", "offset commit error: ")
+"""What such a member owns differs from before, so it is logged with other metadata, and its topics are the same."""
 _SARAMA_JOIN_REASONS: tuple[tuple[str, Cause | None], ...] = (
     ("partitions were added to a subscribed topic", Cause.TOPIC_METADATA_CHANGED),
     ("group is rebalancing", None),
@@ -242,6 +244,8 @@ def _rejoined(otherwise: Cause) -> _Classify:
             return ClassifiedReason(trigger, members, client_reason)
         for beginning, means in _JOIN_REASONS:
             if client_reason.startswith(beginning):
+                if otherwise == Cause.SUBSCRIPTION_CHANGED and beginning in _AFTER_AN_ERROR:
+                    return ClassifiedReason(Cause.UNKNOWN, members, client_reason)
                 return ClassifiedReason(means or otherwise, members, client_reason)
         # A Java client sends its own reasons or the user's; sarama's may be any error's: see is_in_free_words.
         return ClassifiedReason(Cause.CLIENT_REQUESTED, members, client_reason)

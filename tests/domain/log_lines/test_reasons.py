@@ -124,6 +124,12 @@ CASES: list[tuple[str, str | None, str, tuple[str, ...]]] = [
         "leader_rejoined",
         (M1,),
     ),
+    (
+        f"Updating metadata for member {M1} during Stable",
+        "rejoining after we previously errored and backed off",
+        "unknown",
+        (M1,),
+    ),
     (f"Removing member {M1} on LeaveGroup", "client leaving group per normal operation", "member_left", (M1,)),
     # sarama
     (
