@@ -14,6 +14,9 @@ const make = (tag, className, text) => {
   return element;
 };
 
+// A duration stays on one line: `11 h 10 min`, `39 min 53 s`.
+const whole = (text) => text.replace(/\b\d[\d.,]*(?: (?:ms|s|min|h|d)\b(?: \d+(?= (?:s|min|h)\b))?)+/g, (found) => found.replaceAll(" ", "\u00a0"));
+
 // A name is not broken at its hyphens while it fits a line: its pieces go to the next line whole.
 function subjectOf(text) {
   const subject = make("span", "ra-line-subject");
@@ -47,7 +50,7 @@ export default function (component) {
     const button = make("button", "ra-line-open");
     button.type = "button";
     button.dataset.page = (row.links.find((link) => link.isMain) || {}).href || "";
-    button.append(make("span", "ra-line-sign", row.sign), subjectOf(row.subject), make("span", "ra-line-cause", row.cause),
+    button.append(make("span", "ra-line-sign", row.sign), subjectOf(row.subject), make("span", "ra-line-cause", whole(row.cause)),
       make("span", "ra-line-cost", row.cost), make("span", "ra-line-age", row.age));
     head.append(button);
     const body = make("div", "ra-line-body");
@@ -59,7 +62,7 @@ export default function (component) {
         if (name) p.append(make("b", "", name), " ");
         // Advice sets its commands apart with backticks; in other texts a backtick is a name's own.
         const parts = name === data.advice ? text.split(/`([^`]+)`/) : [text];
-        p.append(...parts.map((part, at) => (at % 2 ? make("code", "", part) : document.createTextNode(part))));
+        p.append(...parts.map((part, at) => (at % 2 ? make("code", "", part) : document.createTextNode(whole(part)))));
         body.append(p);
       }
       const links = make("p", "ra-line-links");
