@@ -3,7 +3,8 @@
     python -m bench.storm [--sizes 5000 20000 80000] [--new 200] [--cycles 3] [--warehouse FOLDER]
 
 The storm rebalances 200 times a second. For each size it grows to so many rebalances in one run; then come runs over
-one second of it, and, to compare, runs over one rebalance of another group alone. CPU seconds are medians of this
+one second of it, the same as rounds of `watch` that may wait, and, to compare, runs over one rebalance of another
+group alone. CPU seconds are medians of this
 process, MB the most that a stage held.
 """
 
@@ -47,9 +48,9 @@ def _most_mb() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
-def one_run(warehouse: Warehouse) -> StormRun:
+def one_run(warehouse: Warehouse, *, may_wait: bool = False) -> StormRun:
     spent = StormRun()
-    pipeline.run(warehouse, progress=spent.note, engine="local")
+    pipeline.run(warehouse, progress=spent.note, engine="local", may_wait=may_wait)
     return spent
 
 
@@ -79,12 +80,17 @@ def main() -> None:
         for size in sorted(given.sizes):
             cluster.land(landing, size - cluster.generations_of(0), of=0)
             printed(f"{size:,}, grown to", [one_run(warehouse)])
-            for name, count, of in (("… new", given.new, 0), ("one of another group", 1, 1)):
+            cases = (
+                ("new", given.new, 0, False),
+                ("new, which may wait", given.new, 0, True),
+                ("of another group", 1, 1, True),
+            )
+            for name, count, of, may_wait in cases:
                 runs = []
                 for _ in range(given.cycles + 1):
                     cluster.land(landing, count, of=of)
-                    runs.append(one_run(warehouse))
-                printed(f"{count} {name}" if of == 0 else name, runs[1:])
+                    runs.append(one_run(warehouse, may_wait=may_wait))
+                printed(f"{count} {name}", runs[1:])
 
 
 if __name__ == "__main__":
