@@ -66,6 +66,7 @@ _FRANZ_GO_JOIN_REASONS: tuple[tuple[str, Cause | None], ...] = (
     ("leader detected that partitions on topics another member is consuming", Cause.TOPIC_METADATA_CHANGED),
     ("rejoining because there are more topics to consume", Cause.SUBSCRIPTION_CHANGED),
     ("instance group leader restarted and was reassigned old plan", Cause.SUBSCRIPTION_CHANGED),
+    ("topics purged from consuming", Cause.SUBSCRIPTION_CHANGED),
     ("from ForceRebalance", Cause.CLIENT_REQUESTED),
     ("beginning to manage the group lifecycle", None),
     ("rejoining from normal rebalance", None),

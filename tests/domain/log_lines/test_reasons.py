@@ -125,6 +125,12 @@ CASES: list[tuple[str, str | None, str, tuple[str, ...]]] = [
         (M1,),
     ),
     (
+        f"Leader {M1} re-joining group during Stable",
+        "topics purged from consuming",
+        "subscription_changed",
+        (M1,),
+    ),
+    (
         f"Updating metadata for member {M1} during Stable",
         "rejoining after we previously errored and backed off",
         "unknown",
