@@ -36,6 +36,9 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
+from app import clock
+from app.page.frame import LOOKS_AGAIN_S
+from app.queries import Questions
 from infra.lab.cluster import Cluster
 from infra.lab.driver import Driver
 from infra.lab.processes import free_ports
@@ -130,6 +133,42 @@ class PublishedRows(threading.Thread):
             before = at
             for row in Warehouse.open(self._location).query(LOST).to_pylist():
                 self.seen.setdefault(row["group_id"], at)
+
+
+class ShownRows(threading.Thread):
+    """Notes when the app's reader first shows that a group lost its member: it looks once a second, as an open page
+    does."""
+
+    def __init__(self, location: Path) -> None:
+        super().__init__(daemon=True)
+        self._location, self.stopped = location, threading.Event()
+        self.incidents: dict[str, float] = {}
+        """By group, when the list of incidents had it."""
+        self.rebalances: dict[str, float] = {}
+        """By group, when its own page had the rebalance."""
+        self.looks_s: list[float] = []
+
+    def run(self) -> None:
+        reader: Questions | None = None
+        while not self.stopped.wait(LOOKS_AGAIN_S):
+            began = time.process_time()
+            if reader is None:
+                if not (self._location / "published.json").exists():
+                    continue
+                reader = Questions.open(self._location)
+            reader.refresh(clock.now_ms())
+            span = reader.span()
+            if span is None:
+                continue
+            for incident in reader.incidents(span, expected=False, most=1_000):
+                for group_id in incident.group_ids if incident.root_cause == Cause.MEMBER_SESSION_EXPIRED else ():
+                    self.incidents.setdefault(group_id, time.time())
+                    if group_id in self.rebalances:
+                        continue
+                    rows = reader.group_rebalances(incident.cluster_id, group_id, span)
+                    if (rows["trigger"] == Cause.MEMBER_SESSION_EXPIRED).any():
+                        self.rebalances[group_id] = time.time()
+            self.looks_s.append(time.process_time() - began)
 
 
 class Notes(threading.Thread):
@@ -245,7 +284,9 @@ def measure(group_count: int, idle_s: int) -> None:
             for member in ("a", "b"):
                 driver.join(f"{group}-{member}", group, ["orders"], library="librdkafka")
         rows, notes = PublishedRows(place / "warehouse"), Notes(place / "warehouse")
+        shown = ShownRows(place / "warehouse")
         rows.start()
+        shown.start()
         pids = stack.enter_context(running(set_up(place, cluster, phone), place / "said.txt"))
         time.sleep(STARTING_S)  # all have seen the groups as they should be
         before = {name: cpu_s(of_name) for name, of_name in pids.items()}
@@ -267,6 +308,7 @@ def measure(group_count: int, idle_s: int) -> None:
         memory = {name: memory_mb(of_name) for name, of_name in pids.items()}
         appended = failed_at(Path(cluster.log_folders["broker-1"]))
         rows.stopped.set()
+        shown.stopped.set()
         notes.stopped.set()
         if len(phone.rang) < senders * group_count:
             print((place / "said.txt").read_text()[-3_000:], file=sys.stderr)
@@ -276,7 +318,8 @@ def measure(group_count: int, idle_s: int) -> None:
     rung = [(name, {g: phone.rang[path, g] for g in groups if (path, g) in phone.rang})
             for name, path in at_phone.items() if name in pids]  # fmt: skip
     rung += [(f"{OURS}: {what}", {g: seen[g] for g in groups if g in seen})
-             for what, seen in (("the page may know", notes.seen), ("the row is published", rows.seen))]  # fmt: skip
+             for what, seen in (("the page may know", notes.seen), ("a line of the app's list", shown.incidents),
+                               ("a row of the group's page", shown.rebalances), ("the tables have it", rows.seen))]  # fmt: skip
     for name, rang in rung:
         took = [rang[g] - appended[g] for g in groups if g in rang and g in appended]
         if not took:

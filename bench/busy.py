@@ -32,7 +32,7 @@ from typing import TextIO
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.alerting import PublishedRows, cpu_s, memory_mb
+from bench.alerting import PublishedRows, ShownRows, cpu_s, memory_mb
 from bench.group_events import OFFSETS_TOPIC
 from bench.growing_cluster import COMMITS, OFFSETS_PARTITIONS, WrittenRebalance, commit
 from infra.lab.cluster import Cluster
@@ -162,7 +162,8 @@ def measure(asked: argparse.Namespace) -> None:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         for created in admin.create_topics([offsets]).values():
             created.result(60)
-        arrivals, rows, said = Arrivals(), PublishedRows(warehouse), place / "said.txt"
+        arrivals, said = Arrivals(), place / "said.txt"
+        rows, shown = PublishedRows(warehouse), ShownRows(warehouse)
         spawning = multiprocessing.get_context("spawn")
         begun, goes_on = spawning.Event(), spawning.Event()
         writer = spawning.Process(
@@ -183,6 +184,7 @@ def measure(asked: argparse.Namespace) -> None:
             time.sleep(0.5)
         goes_on.set()
         rows.start()
+        shown.start()
         time.sleep(SETTLING_S)
         before, began = cpu_s([watch.pid]), time.time()
         most_mb = 0
@@ -192,6 +194,7 @@ def measure(asked: argparse.Namespace) -> None:
         used, took = cpu_s([watch.pid]) - before, time.time() - began
         time.sleep(AFTERWARDS_S)
         rows.stopped.set()
+        shown.stopped.set()
         watch.terminate()
         asked_at = time.time()
         try:
@@ -205,8 +208,12 @@ def measure(asked: argparse.Namespace) -> None:
               f"ended {ended_s:.0f} s after SIGTERM; load {os.getloadavg()[0]:.1f}")  # fmt: skip
         print("| from the line of the failed member to | s, median | 99 % | most | seen |")
         print("|---|---:|---:|---:|---|")
-        for what, seen in (("the alert", arrivals.at), ("the published row", rows.seen)):
+        for what, seen in (
+            ("the alert", arrivals.at), ("a line of the app's list of incidents", shown.incidents),
+            ("a row of the app's page of the group", shown.rebalances), ("the tables", rows.seen),
+        ):  # fmt: skip
             print(row(what, [seen[group] - at for group, at in failed.items() if group in seen], len(failed)))
+        print(f"A look of the app's reader, once a second: {statistics.median(shown.looks_s):.3f} CPU s.")
         arrivals.close()
         if not failed.keys() <= arrivals.at.keys() & rows.seen.keys():
             print(said.read_text()[-2_000:], file=sys.stderr)

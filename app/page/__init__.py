@@ -17,6 +17,7 @@ from app.page.address import (
     whole_address,
 )
 from app.page.frame import (
+    LOOKS_AGAIN_S,
     account,
     follow,
     fragment,
@@ -33,7 +34,7 @@ from app.page.lines import ADVICE, line, line_link, lines
 from app.page.outward import outward
 from app.page.palette import palette
 from app.page.picture import time_line
-from app.page.present import present
+from app.page.present import JUST_IN, just_in, present
 from app.page.saying import (
     clickable_table,
     downloads,
@@ -53,6 +54,8 @@ from app.page.time_range import default_span, number_param, set_span, show_all, 
 
 __all__ = [
     "ADVICE",
+    "JUST_IN",
+    "LOOKS_AGAIN_S",
     "SIGNS",
     "account",
     "address",
@@ -72,6 +75,7 @@ __all__ = [
     "group_in_address",
     "heading",
     "incident_list",
+    "just_in",
     "line",
     "line_link",
     "lines",

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import streamlit as st
 
-from app import access, words
+from app import access, clock, words
 from app.page.address import arrive, link
 from app.page.saying import note, panel, title
 from app.page.time_range import carried, keep_zone
@@ -194,7 +194,7 @@ def reader() -> Questions:
         )
     try:
         found = opened_for_visitor(location)
-        found.refresh()
+        found.refresh(clock.now_ms())
     except WarehouseError as error:
         opened.cache_clear()
         broken("The warehouse cannot be read.", str(error))

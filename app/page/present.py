@@ -1,4 +1,4 @@
-"""What goes on while somebody looks: rebalances that have not ended, and incidents that the tables do not hold yet."""
+"""What goes on while somebody looks: rebalances that have not ended, and a group's news that the page does not show yet."""
 
 from __future__ import annotations
 
@@ -6,39 +6,47 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import clock, words
+from app import words
 from app.page.frame import LOOKS_AGAIN_S, reader
+from app.page.saying import note
 from app.words import Html, fill
 from rebalance_audit.domain.explain.present import Running, details, headline
-from rebalance_audit.live.present import JustIn
-from rebalance_audit.warehouse.warehouse import WarehouseError
 
 MOST_LINES = 5
+JUST_IN = "just in"
+"""Marks what `watch` found out and the tables do not hold yet."""
+
+
+def present(cluster_ids: Sequence[str], group_id: str | None = None) -> None:
+    """Looks again every second. The page of a group is made again when there is something new of it."""
+    of_group = [] if group_id is None else reader().just_in_of(cluster_ids[0], group_id)
+    _look_again(cluster_ids, group_id, repr(of_group))
 
 
 @st.fragment(run_every=LOOKS_AGAIN_S)
-def present(cluster_ids: Sequence[str], group_id: str | None = None) -> None:
-    """Looks again every second."""
-    try:
-        found = reader().present(cluster_ids, clock.now_ms())
-    except WarehouseError:
-        return  # the page itself says so
-    running = [r for now in found for r in now.running if group_id in (None, r.group_id)]
-    just_in = [i for now in found for i in now.just_in] if group_id is None else []
-    count = len(running) if group_id is not None else sum(now.running_count for now in found)
-    if not running and not just_in:
-        return
+def _look_again(cluster_ids: Sequence[str], group_id: str | None, shown: str) -> None:
+    found = reader()
+    if group_id is not None and (news := found.just_in_of(cluster_ids[0], group_id)) and repr(news) != shown:
+        st.rerun()
+    notes = found.present(cluster_ids)
+    running = [r for now in notes for r in now.running if group_id in (None, r.group_id)]
+    count = len(running) if group_id is not None else sum(now.running_count for now in notes)
     with_cluster = len(cluster_ids) > 1
     lines = [_running(r, with_cluster) for r in running[:MOST_LINES]]
     if count > len(lines):
         lines.append(fill("<li>and {n} more</li>", n=f"{count - len(lines):,}"))
-    lines += [_just_in(i) for i in just_in[:MOST_LINES]]
-    st.html(
-        fill(
-            '<div class="ra-now" role="status"><b>Now</b><ul>{lines}</ul></div>',
-            lines=words.join(lines),
-        )
-    )
+    if left_out := sum(now.just_in.left_out for now in notes):
+        lines.append(fill("<li>news of {n} groups and incidents comes with the tables</li>", n=f"{left_out:,}"))
+    if lines:
+        st.html(
+            fill('<div class="ra-now" role="status"><b>Now</b><ul>{lines}</ul></div>', lines=words.join(lines))
+        )  # fmt: skip
+
+
+def just_in(cluster_id: str, incident_or_rebalance_id: str) -> None:
+    """Says so of the subject of a page that no publication holds as it is now."""
+    if reader().is_just_in(cluster_id, incident_or_rebalance_id):
+        note("Just in: the tables do not hold this yet, and evidence that is still to come may change it.")
 
 
 def _running(r: Running, with_cluster: bool) -> Html:
@@ -46,8 +54,3 @@ def _running(r: Running, with_cluster: bool) -> Html:
     about = "; ".join(details(r))
     below = fill('<div class="ra-note">{about}</div>', about=words.visible(about)) if about else Html("")
     return fill("<li>{said}{cluster}{below}</li>", said=words.visible(headline(r)), cluster=cluster, below=below)
-
-
-def _just_in(i: JustIn) -> Html:
-    state = "over" if i.status != "open" else i.severity
-    return fill("<li>{state}: {title}</li>", state=state, title=words.cut(words.visible(i.title), 200))

@@ -30,9 +30,9 @@ class Questions(
     ConnectQuestions,
     FindingQuestions,
     GroupQuestions,
-    PresentQuestions,  # asks for incidents, and stands before them
     IncidentQuestions,
     PlaceQuestions,
+    PresentQuestions,
     ReassignmentQuestions,
     RebalanceQuestions,
     ResponseQuestions,

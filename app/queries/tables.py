@@ -1,7 +1,9 @@
-"""The tables as rows, remembered per publication: a new one (see `Warehouse.publish`) forgets all answers."""
+"""The tables as rows, remembered per publication: a new one (see `Warehouse.publish`) forgets all answers, and so does
+a row that is just in."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import threading
@@ -21,6 +23,7 @@ from rebalance_audit.domain import numbers
 from rebalance_audit.domain.teams import Sight
 from rebalance_audit.warehouse.catalog import BOOKING_OF, EVERYWHERE, Catalog, Near
 from rebalance_audit.warehouse.damage import damages
+from rebalance_audit.warehouse.just_in import NOTHING, JustInRows
 from rebalance_audit.warehouse.storage import TableGoneError, store_fault
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
@@ -71,7 +74,11 @@ class Tables:
         self._lock = threading.Lock()
         self._answers: dict[tuple[Any, ...], pa.Table] = {}
         self._built: dict[tuple[Any, ...], Any] = {}
-        self._publication: tuple[Any, ...] | None = None
+        self._publication: tuple[tuple[Any, ...], int] | None = None
+        """What answers are kept of: a publication, and what is just in beside it."""
+        self._looks = itertools.count()
+        self.just_in = NOTHING
+        """What lies over the tables of the publication."""
         self._damaged: dict[str, str] = {}
 
     @classmethod
@@ -90,15 +97,25 @@ class Tables:
     def _published(self) -> tuple[Any, ...]:
         return tuple(sorted(self._warehouse.published().items()))
 
-    def refresh(self) -> None:
-        """See the newest publication from here on."""
-        newest = self._published()
+    def refresh(self, now_ms: int | None = None) -> None:
+        """See the newest publication from here on, and what is just in at this moment; without one, nothing is."""
+        just_in = NOTHING if now_ms is None else self._just_in_at(now_ms)
+        newest = self._published()  # after the note, from which rows go once they are published
         with self._lock:
-            if newest != self._publication:
-                self._answers.clear()
-                self._built.clear()
+            seen = None if self._publication is None else self._publication[0]
+            if just_in != self.just_in:
+                self._catalog.lay_over(just_in)
+                self.just_in = just_in
+            elif newest == seen:
+                return
+            self._answers.clear()
+            self._built.clear()
+            if newest != seen:
                 self._damaged = {}
-                self._publication = newest
+            self._publication = (newest, next(self._looks))
+
+    def _just_in_at(self, now_ms: int) -> JustInRows:
+        return NOTHING
 
     def table(self, sql: str, params: Sequence[Any] = (), near: Near = EVERYWHERE) -> pa.Table:
         """`near`: see `Catalog.query`."""

@@ -65,12 +65,14 @@ def pause_words(row: object) -> str:
 def rebalance_table(rebalances: pd.DataFrame) -> None:
     newest = rebalances.iloc[::-1].reset_index(drop=True)
     tz = page.zone()
+    new = {row["rebalance_id"] for row in reader.just_in_of(str(cluster_id), str(group_id))}
     as_int = lambda v: None if pd.isna(v) else int(v)  # noqa: E731
     frame = pd.DataFrame(
         {
             "number": [
                 words.number_of(as_int(r.generation_id), as_int(r.group_epoch), int(r.rewrite_seq))
                 + ("" if r.outcome == Outcome.COMPLETED else f", {r.outcome}")
+                + (f", {page.JUST_IN}" if r.rebalance_id in new else "")
                 for r in newest.itertuples()
             ],
             "cause": [f"{words.FAMILY_SIGN[words.family(t)]} {words.trigger(t)}" for t in newest["trigger"]],
@@ -195,7 +197,10 @@ if incidents or reader.unread("gold.incident"):
     page.heading("Its incidents")
     if not incidents:
         page.nothing(reader.unread("gold.incident"), "None.")
-    page.incident_list(incidents, "Incidents of this group, open ones first", "group-incidents", with_cluster=False)
+    new = lambda i: page.JUST_IN if reader.is_just_in(i.cluster_id, i.incident_id) else ""  # noqa: E731
+    page.incident_list(
+        incidents, "Incidents of this group, open ones first", "group-incidents", with_cluster=False, badge=new
+    )
 shown_there = {f for i in incidents for f in i.finding_ids}
 apart = [
     f

@@ -63,10 +63,18 @@ def kinds(found: list[IncidentKind]) -> None:
 
 
 def badge(i: IncidentRow) -> str:
-    return hands.badge(standing(i, answers, clock.now_ms()))
+    answered = hands.badge(standing(i, answers, clock.now_ms()))
+    new = page.JUST_IN if reader.is_just_in(i.cluster_id, i.incident_id) else ""
+    return ", ".join(each for each in (new, answered) if each)
 
 
-def incidents(span: Span, counted: IncidentCount, open_: list[IncidentRow]) -> None:
+@st.fragment(run_every=page.LOOKS_AGAIN_S)
+def incidents(span: Span, ends_with_evidence: bool) -> None:
+    """Looks again every second: what `watch` finds out is here before the rest of the page is made again."""
+    page.reader()
+    if ends_with_evidence:
+        span = Span(from_ms=span.from_ms, to_ms=(reader.span() or span).to_ms)
+    counted, open_, alike = reader.incident_count(span), reader.open_at_home(span), reader.open_kinds(span)
     if unread := reader.unread("gold.incident"):
         page.heading("Incidents")
         page.not_read(unread)
@@ -188,7 +196,7 @@ if chosen is not None:
 page.present([c.cluster_id for c in seen])
 with st.container(key="fleet"):
     strip(span)
-incidents(span, counted, open_now)
+incidents(span, ends_with_evidence=span.to_ms == whole.to_ms)
 with st.container(horizontal=True):
     page.link("All groups", "groups")
     page.link("All findings", "findings", status=FindingStatus.OPEN)

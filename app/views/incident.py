@@ -196,6 +196,7 @@ if found is None:
 alerts = reader.alerts_about(found.incident_id)
 subject = page.subject_of(found)
 page.title(subject, over=state_line(found), under=page.cause_of(found))
+page.just_in(found.cluster_id, found.incident_id)
 costs = reader.incident_costs(found.cluster_id, found.incident_id)
 st.html(fill('<div class="ra-say">{c}</div>', c=cost_line(found)))
 if found.advice:

@@ -186,6 +186,7 @@ page.title(
         "{cluster} \u00b7 {when}", cluster=words.code(cluster_id, 40), when=words.when(at_ms, clock.now_ms(), tz)
     ),
 )
+page.just_in(cluster_id, r.rebalance_id)
 near = reader.neighbours(cluster_id, r.group_id, r.rebalance_id)
 with st.container(horizontal=True):
     page.link("The group", "group", cluster=cluster_id, group=r.group_id)

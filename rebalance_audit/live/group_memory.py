@@ -52,6 +52,8 @@ class GroupMemory:
     boundaries: dict[tuple[str, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     """Offsets of its records."""
     is_whole: bool = True
+    is_new: bool = False
+    """The tables held nothing of it when it came into memory."""
     rebalances: Sequence[Rebalance] = ()
     tasks: Sequence[ConnectTask] = ()
     findings: Sequence[Finding] = ()

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -19,8 +20,10 @@ from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.model import SourceLine, SourceRecord
 from rebalance_audit.domain.records.commit_keys import is_commit_key
 from rebalance_audit.live.memory import ClusterMemory
-from rebalance_audit.live.present import JUST_IN_MS, JustIn, Present, just_in, present
+from rebalance_audit.live.present import Present
 from rebalance_audit.live.recent_commits import RecentCommits
+from rebalance_audit.live.showing import Showing
+from spark_jobs.flat_rows import TeamOfGroup
 
 OPEN_EVERY_S = 1.0
 """How often a group that rebalances is looked at without new evidence: passing time alone may change its state."""
@@ -67,19 +70,21 @@ class Judge(threading.Thread):
         *,
         show: Callable[[Present], None] = lambda present: None,
         on_news: Callable[[], None] = lambda: None,
+        team: TeamOfGroup = None,
         clock: Callable[[], float] = time.monotonic,
         epoch_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """`memory` is called once, when the tables hold all that was there before. `send`: False if a target did not
-        take what is new. `show`: what goes on now, whenever that changes. `on_news`: called after each look at groups,
+        take what is new. `show`: what goes on now and what is just in, whenever that changes. `on_news`: called after each look at groups,
         when their alerts are sent."""
         super().__init__(name="judge", daemon=True)
-        self._make_memory, self._send, self._show, self._on_news, self._clock = memory, send, show, on_news, clock
-        self._epoch_ms = epoch_ms
+        self._make_memory, self._send, self._on_news, self._clock = memory, send, on_news, clock
+        self._make_showing = partial(Showing, show=show, team=team, clock=clock, epoch_ms=epoch_ms)
         self._changed = threading.Condition()
         self._waiting: deque[AnyLanded] = deque()
         self._is_ready = self._is_stopped = self._reads_tables = False
         self._memory: ClusterMemory | None = None
+        self._showing: Showing | None = None
         self._recent = RecentCommits()
         self._pending: dict[str, _Pending] = {}
         self._next_fold: dict[str, float] = {}
@@ -88,8 +93,7 @@ class Judge(threading.Thread):
         self._said: dict[str, tuple[Any, ...]] = {}
         """By incident: what was sent, so that targets hear of it again if it changes."""
         self._said_at: dict[str, float] = {}
-        self._just_in: dict[str, JustIn] = {}
-        self._is_showing = False
+        self._published_until: float | None = None
         self.failure: Exception | None = None
         self.folds = 0
 
@@ -110,6 +114,12 @@ class Judge(threading.Thread):
     def stored(self, until: float) -> None:
         """The tables hold all that was landed before this moment of the clock."""
         self._stored_until = until
+
+    def published(self, until: float) -> None:
+        """The tables hold what was landed before this moment of the clock, but for commits that nobody waits for."""
+        with self._changed:
+            self._published_until = until
+            self._changed.notify()
 
     def stop(self) -> None:
         with self._changed:
@@ -137,31 +147,45 @@ class Judge(threading.Thread):
             news = list(self._waiting) if self._is_ready else []
             if news:
                 self._waiting.clear()
+            published_until, self._published_until = self._published_until, None
         if not self._is_ready:
             return True
         memory = self._memory or self._begin()
         self.take(memory, news)
+        if published_until is not None:
+            self._shown(memory).published(published_until)
         self.judge(memory)
+        self._shown(memory).show()
         return True
 
     def _has_work(self) -> bool:
         is_to_read = self._reads_tables and self._memory is None
-        return self._is_stopped or (self._is_ready and (bool(self._waiting) or is_to_read))
+        has_news = bool(self._waiting) or is_to_read or self._published_until is not None
+        return self._is_stopped or (self._is_ready and has_news)
 
     def _patience(self) -> float | None:
         """How long to sleep if nothing arrives."""
-        if not (self._is_ready and self._pending):
+        if not self._is_ready:
             return None
-        return max(0.0, min(p.due for p in self._pending.values()) - self._clock())
+        due = [p.due for p in self._pending.values()]
+        if self._showing is not None and (show_due := self._showing.due()) is not None:
+            due.append(show_due)
+        return max(0.0, min(due) - self._clock()) if due else None
 
     def _begin(self) -> ClusterMemory:
         self._memory = self._make_memory()
         return self._memory
 
+    def _shown(self, memory: ClusterMemory) -> Showing:
+        if self._showing is None:
+            self._showing = self._make_showing(memory)
+        return self._showing
+
     def take(self, memory: ClusterMemory, news: Sequence[AnyLanded]) -> None:
         """Note what these say, and which groups are to be folded."""
+        showing = self._shown(memory)
         for landed in news:
-            before = set(memory.groups)
+            before, seen_until_ms = set(memory.groups), memory.seen_until_ms
             records = [r for run in landed.runs for r in self._wanted(memory, landed.cluster_id, run)]
             touched = memory.take(records, _lines(landed))
             if landed.until_ms is not None:
@@ -172,9 +196,13 @@ class Judge(threading.Thread):
             for group_id in touched:
                 self._touched_at[group_id] = now
                 self._want(group_id, now)
+                showing.news(group_id, seen_until_ms or memory.seen_until_ms, now)
             for group_id in memory.open_groups:
                 if group_id not in self._pending:
                     self._want(group_id, max(now, self._next_fold.get(group_id, 0), now + OPEN_EVERY_S))
+        for group_id, due in showing.committed().items():
+            if group_id not in self._pending:
+                self._want(group_id, due)
         self._drop_quiet(memory)
 
     def judge(self, memory: ClusterMemory) -> None:
@@ -183,30 +211,24 @@ class Judge(threading.Thread):
         groups_due = {group_id for group_id, pending in self._pending.items() if pending.due <= now}
         if not groups_due:
             return
+        showing, incidents_before = self._shown(memory), memory.known_incidents_of(groups_due)
         for group_id in groups_due:
             del self._pending[group_id]
             if group_id not in memory.groups:
                 continue
-            began = self._clock()
+            began, rebalances_before = self._clock(), memory.groups[group_id].rebalances
             memory.fold(group_id)
+            showing.folded(group_id, rebalances_before, now)
             self.folds += 1
             took = self._clock() - began
             self._next_fold[group_id] = began + took / FOLD_SHARE
         concerned = memory.incidents_of(groups_due)
         new = [i for i in concerned if self._said.get(i.incident_id) != _state(i)]
-        self._show_present(memory, new)
+        showing.judged(incidents_before, concerned, now)
+        showing.show()  # not after messages, which a receiver may hold up
         self._say(concerned, new)
         self._forget_said(memory)
         self._on_news()
-
-    def _show_present(self, memory: ClusterMemory, new: Sequence[Incident]) -> None:
-        now_ms = memory.seen_until_ms
-        self._just_in |= {i.incident_id: just_in(i, now_ms) for i in new if not i.expected}
-        self._just_in = {id_: said for id_, said in self._just_in.items() if said.at_ms >= now_ms - JUST_IN_MS}
-        running = memory.going_on()
-        if running or self._just_in or self._is_showing:
-            self._is_showing = bool(running or self._just_in)
-            self._show(present(memory.cluster_id, running, list(self._just_in.values()), self._epoch_ms()))
 
     def _say(self, concerned: Sequence[Incident], new: Sequence[Incident]) -> None:
         at = self._clock()
@@ -257,6 +279,7 @@ class Judge(threading.Thread):
         if group_id in memory.groups:
             memory.drop(group_id)
         del self._touched_at[group_id]
+        self._shown(memory).forget(group_id)
         self._next_fold.pop(group_id, None)
 
     # ---- commits

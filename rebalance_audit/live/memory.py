@@ -94,11 +94,13 @@ class ClusterMemory:
         """Groups in memory whose last rebalance is open."""
         self.waiting: set[str] = set()
         """Groups in memory that may wait for something."""
+        self.committed: set[str] = set()
+        """Groups in memory that committed since they were folded."""
         self.forget()
 
     def forget(self) -> None:
         """Read everything again from the tables, which hold all that came until now."""
-        for of_groups in (self.groups, self._keys, self.open_groups, self.waiting):
+        for of_groups in (self.groups, self._keys, self.open_groups, self.waiting, self.committed):
             of_groups.clear()
         known = self._past.of_cluster()
         self.seen_until_ms = known.seen_until_ms
@@ -118,6 +120,7 @@ class ClusterMemory:
         self._keys.discard(group_id.encode("utf-8", "surrogatepass"))
         self.open_groups.discard(group_id)
         self.waiting.discard(group_id)
+        self.committed.discard(group_id)
         for member_id in {member.member_id for rebalance in group.rebalances for member in rebalance.members}:
             if self._routes.get(route := f"member:{member_id}") == {group_id}:
                 del self._routes[route]
@@ -198,6 +201,7 @@ class ClusterMemory:
         if group is None or commit.is_tombstone:
             return
         group.add_mark(mark_of(commit))
+        self.committed.add(commit.group_id)
 
     def bring(self, group_ids: Iterable[str]) -> None:
         """Take into memory those that are not there, with their past."""
@@ -210,7 +214,7 @@ class ClusterMemory:
         for group_id, past in self._past.of_groups(routes).items():
             known = self.groups[group_id] = GroupMemory()
             self._keys.add(group_id.encode("utf-8", "surrogatepass"))
-            known.is_whole = past.is_whole
+            known.is_whole, known.is_new = past.is_whole, not past.events
             for event in past.events:
                 known.add(event)
             known.stored_marks = past.marks
@@ -247,6 +251,7 @@ class ClusterMemory:
     def fold(self, group_id: str) -> None:
         """Work out one group's rebalances and findings from all evidence of it."""
         group = self.groups[group_id]
+        self.committed.discard(group_id)
         group.trim()
         evidence = group_evidence(
             self.cluster_id, group_id, group.events.values(), group.all_marks(), self._clocks_now(group),
@@ -284,6 +289,10 @@ class ClusterMemory:
     def incident_ids(self) -> Collection[str]:
         """The ids of the incidents that are remembered."""
         return self._around.incident_ids()
+
+    def known_incidents_of(self, groups: Collection[str]) -> dict[str, Incident]:
+        """By id, those that concerned one of these groups when incidents were worked out last."""
+        return self._around.known_incidents_of(groups)
 
     def incidents_of(self, groups: Collection[str]) -> list[Incident]:
         """Those that concern one of these groups."""

@@ -1,4 +1,4 @@
-"""What is going on right now in one cluster, as `watch` says it to the app: a small note beside the tables.
+"""What is going on right now in one cluster, and what is just in, as `watch` says it to the app: a note beside the tables.
 
 The tables follow within seconds and then hold the same; a note is replaced whole and counts only while it is fresh.
 """
@@ -6,33 +6,19 @@ The tables follow within seconds and then hold the same; a note is replaced whol
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from rebalance_audit.domain.causes import cause_of
 from rebalance_audit.domain.explain.present import Awaited, Running, WaitsFor, Whereabouts
-from rebalance_audit.domain.incidents import Incident
+from rebalance_audit.warehouse.just_in import NOTES, NOTHING, JustInRows, from_note, to_note
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 FRESH_MS = 10_000
 """While something goes on the note is written every second; an older one is of a `watch` that stopped."""
-JUST_IN_MS = 60_000
 MOST_RUNNING = 50
 """Groups that the note names, those with most standing still first; the rest is counted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JustIn:
-    """An incident that is new or changed, which the tables may not hold yet. Not of those that are expected."""
-
-    incident_id: str
-    title: str
-    severity: str
-    status: str
-    cost_seconds: float | None
-    at_ms: int
-    """So far evidence reached when it was judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,36 +30,47 @@ class Present:
     """By the clock of the host that `watch` runs on."""
     running_count: int
     running: tuple[Running, ...]
-    just_in: tuple[JustIn, ...]
+    just_in: JustInRows = NOTHING
+    """What the tables do not hold yet."""
+
+    def is_fresh(self, now_ms: int) -> bool:
+        return now_ms - self.written_at_ms <= FRESH_MS
 
 
-def present(cluster_id: str, running: Sequence[Running], just_in: Sequence[JustIn], written_at_ms: int) -> Present:
+def present(cluster_id: str, running: Sequence[Running], just_in: JustInRows, written_at_ms: int) -> Present:
     by_weight = sorted(running, key=lambda r: (-(r.standing_count or 0), -r.lasted_ms, r.group_id))
     return Present(
         cluster_id=cluster_id, written_at_ms=written_at_ms, running_count=len(running),
-        running=tuple(by_weight[:MOST_RUNNING]), just_in=tuple(just_in),
-    )  # fmt: skip
-
-
-def just_in(incident: Incident, at_ms: int) -> JustIn:
-    return JustIn(
-        incident_id=incident.incident_id, title=incident.title, severity=incident.severity, status=incident.status,
-        cost_seconds=incident.cost_seconds, at_ms=at_ms,
+        running=tuple(by_weight[:MOST_RUNNING]), just_in=just_in,
     )  # fmt: skip
 
 
 def keep(warehouse: Warehouse, now: Present) -> None:
-    warehouse.remember(_note(now.cluster_id), asdict(now))
+    running = [asdict(each) for each in now.running]
+    content = {
+        "cluster_id": now.cluster_id, "written_at_ms": now.written_at_ms, "running_count": now.running_count,
+        "running": running, "just_in": to_note(now.just_in),
+    }  # fmt: skip
+    warehouse.remember(_note(now.cluster_id), content)
 
 
 def kept(warehouse: Warehouse, cluster_id: str) -> Present | None:
     """None where there is none, or one of another version."""
-    note = warehouse.recall(_note(cluster_id))
+    return _present(warehouse.recall(_note(cluster_id)))
+
+
+def all_kept(warehouse: Warehouse) -> list[Present]:
+    """Of all clusters, as `kept`."""
+    notes = (warehouse.recall(name) for name in sorted(warehouse.notes()) if name.startswith(NOTES))
+    return [now for now in map(_present, notes) if now is not None]
+
+
+def _present(note: Mapping[str, Any]) -> Present | None:
     try:
         return Present(
             cluster_id=note["cluster_id"], written_at_ms=note["written_at_ms"], running_count=note["running_count"],
             running=tuple(_running(row) for row in note["running"]),
-            just_in=tuple(JustIn(**row) for row in note["just_in"]),
+            just_in=from_note(note["just_in"]),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         return None
@@ -88,4 +85,4 @@ def _running(row: dict[str, Any]) -> Running:
 
 
 def _note(cluster_id: str) -> str:
-    return f"present-{hashlib.sha256(cluster_id.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+    return f"{NOTES}{hashlib.sha256(cluster_id.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"

@@ -82,6 +82,11 @@ class RememberedCluster:
         known = self._known_at(now_ms)
         return _in_order(known[i] for i in {i for group_id in groups for i in self._of_group.get(group_id, ())})
 
+    def known_incidents_of(self, groups: Collection[str]) -> dict[str, Incident]:
+        """By id, as they were worked out last."""
+        known = self._known_at(self._rows.now_ms) if self._incidents is None else self._incidents
+        return {id_: known[id_] for id_ in {i for group_id in groups for i in self._of_group.get(group_id, ())}}
+
     def incident_ids(self) -> Collection[str]:
         """Those in memory."""
         return (self._incidents or {}).keys()

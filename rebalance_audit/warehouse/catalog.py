@@ -1,7 +1,8 @@
 """A reader that stays open: it binds the tables of each publication once, not once per query. The columns of
 `gold.rebalance` that queries over a fleet need are kept in memory as `flat.rebalance`, those of `gold.incident` as
 `flat.incident`. For all columns of a few rebalances there is `near.rebalance`, which reads the files that hold them.
-The causes that rebalances are booked on (`numbers.booked`) are kept in memory as `flat.booking`.
+The causes that rebalances are booked on (`numbers.booked`) are kept in memory as `flat.booking`. Rows that are just in
+(`lay_over`) lie over the tables in each of these.
 
 Measured with 1,000,000 rebalances in docs/benchmarks.md. Files never change, so a new publication reads only its new
 files.
@@ -24,6 +25,8 @@ import pyarrow as pa
 
 from rebalance_audit.domain import numbers
 from rebalance_audit.domain.teams import Sight
+from rebalance_audit.warehouse import just_in
+from rebalance_audit.warehouse.just_in import JustInRows
 from rebalance_audit.warehouse.narrowing import ASKING, narrowed, needed
 from rebalance_audit.warehouse.queries import close, shared_database
 from rebalance_audit.warehouse.storage import relation
@@ -115,6 +118,7 @@ class _Publication:
 
     name: str
     versions: dict[str, int]
+    is_laid_over: bool
     bound: dict[str, tuple[str, ...]] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
     """Which of `flat` lie in memory."""
@@ -136,9 +140,20 @@ class Catalog:
         self._numbers: dict[str, dict[str, int]] = {flat: {} for flat in _MADE}
         """The number of each file whose rows are in memory."""
         self._next_number = 0
+        self._groups_just_in: tuple[str, ...] | None = None
+        """The groups whose rows are just in; None while no rows ever were."""
         self._judged: dict[tuple[str, ...], bool] = {}
         """Cluster and group, or cluster, group and connector, and whether they may be seen: patterns are asked once for
         each."""
+
+    def lay_over(self, rows: JustInRows) -> None:
+        """From here on these rows, and no other ones, lie over those of any publication."""
+        with self._lock:
+            if not rows and self._groups_just_in is None:
+                return
+            with closing(self._opened().cursor()) as own:
+                just_in.put(own, rows)
+            self._groups_just_in = tuple(sorted(group_id for _, group_id in rows.ids(_GROUPS)))
 
     def query(
         self,
@@ -197,8 +212,10 @@ class Catalog:
         return self._db
 
     def _of(self, versions: dict[str, int]) -> _Publication:
-        if not self._publications or self._publications[-1].versions != versions:
-            made = _Publication(f"publication_{next(self._names)}", versions)
+        is_laid_over = self._groups_just_in is not None
+        last = self._publications[-1] if self._publications else None
+        if last is None or last.versions != versions or last.is_laid_over != is_laid_over:
+            made = _Publication(f"publication_{next(self._names)}", versions, is_laid_over)
             db = self._opened()
             db.execute(f"ATTACH ':memory:' AS {made.name}")
             for layer in ("bronze", "silver", "gold", "flat", "seen"):
@@ -210,7 +227,7 @@ class Catalog:
     def _bind(self, publication: _Publication, name: str, files: tuple[str, ...]) -> None:
         if publication.bound.get(name) == files:
             return
-        source = relation(files) if files else self._empty(name)
+        source = self._source(publication, name, files)
         selected = f"SELECT * FROM {source}"
         if self._sight is not None:
             selected = narrowed(name, self._warehouse.schema(name).names, source, publication.name)
@@ -227,9 +244,10 @@ class Catalog:
         of: Callable[[Iterable[Any]], list[Any]],
     ) -> None:
         """`seen.groups` or `seen.connectors` of this publication: of what `table` has, what `of` leaves."""
-        if publication.bound.get(f"seen.{what}") == files:
+        known_by = (*files, *(self._groups_just_in or ()))
+        if publication.bound.get(f"seen.{what}") == known_by:
             return
-        source = relation(files) if files else self._empty(table)
+        source = self._source(publication, table, files)
         with closing(self._opened().cursor()) as own:
             there = own.execute(f"SELECT DISTINCT {', '.join(columns)} FROM {source}").fetchall()
             new = [each for each in there if each not in self._judged]
@@ -240,7 +258,11 @@ class Catalog:
             arrays = {name: [each[place] for each in found] for place, name in enumerate(columns)}
             own.register("found", pa.table(arrays, schema=schema))
             own.execute(f"CREATE OR REPLACE TABLE {publication.name}.seen.{what} AS SELECT * FROM found")
-        publication.bound[f"seen.{what}"] = files
+        publication.bound[f"seen.{what}"] = known_by
+
+    def _source(self, publication: _Publication, name: str, files: tuple[str, ...]) -> str:
+        stored = relation(files) if files else self._empty(name)
+        return just_in.laid_over(name, stored) if publication.is_laid_over else stored
 
     def _empty(self, name: str) -> str:
         db, kept = self._opened(), f'kept."{name}"'
@@ -257,11 +279,20 @@ class Catalog:
             publication.kept.add(flat)
             listed = ", ".join(str(self._numbers[flat][file]) for file in files) or "NULL"
             source = f"SELECT * EXCLUDE (file) FROM {made.kept} WHERE file IN ({listed})"
+            if publication.is_laid_over:
+                source = self._kept_over(flat, source)
         else:
             publication.kept.discard(flat)
             source = made.select(f"{publication.name}.{made.of}", "")
         self._opened().execute(f"CREATE OR REPLACE VIEW {publication.name}.{flat} AS {source}")
         publication.bound[flat] = files
+
+    def _kept_over(self, flat: str, source: str) -> str:
+        made = _MADE[flat]
+        fresh = made.select(just_in.of(made.of), "")
+        if flat == FLAT_BOOKING:  # a row of it has no key of its incident
+            return f"SELECT t.* FROM ({source}) t ANTI JOIN ({fresh}) USING (booking) UNION ALL BY NAME {fresh}"
+        return just_in.kept_over(made.of, source, fresh)
 
     def _near(
         self, db: duckdb.DuckDBPyConnection, publication: _Publication, condition: str, params: Sequence[Any]
@@ -274,7 +305,8 @@ class Catalog:
             return _OF
         found = db.execute(f"SELECT DISTINCT file FROM kept.rebalance r WHERE {condition}", list(params)).fetchall()
         files = sorted(file_of[number] for (number,) in found if number in file_of)
-        return relation(files) if files else f"(SELECT * FROM {_OF} LIMIT 0)"
+        stored = relation(files) if files else f"(SELECT * FROM {_OF} LIMIT 0)"
+        return just_in.laid_over(_OF, stored) if publication.is_laid_over else stored
 
     def _keep(self, flat: str, files: tuple[str, ...]) -> bool:
         """Reads the rows of these files into memory if they are not there. Returns whether all of them are now."""

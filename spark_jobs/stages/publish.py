@@ -34,6 +34,7 @@ from rebalance_audit.warehouse.storage import relation
 from spark_jobs.copied_rows import rows_or_files, written_in
 from spark_jobs.coverage import ledger
 from spark_jobs.engine import ArrowTask, Engine
+from spark_jobs.flat_rows import FLAT, TeamOfGroup, flat_rows
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.group_rows import (
     GroupReader,
@@ -61,13 +62,8 @@ REASSIGNMENTS = {
     "reassignment_step": ["cluster_id", "reassignment_id"],
     "leader_election": ["cluster_id", "topic"],
 }
-FLAT = ("gold.rebalance", "gold.rebalance_member", "gold.movement", "gold.standstill")
-"""A rebalance as measured, taken apart."""
 GROUP = ["cluster_id", "group_id"]
 _GROUP = pa.schema([(column, pa.string()) for column in GROUP])
-_CHILD_KEYS = ["cluster_id", "rebalance_id", "group_id", "generation_id", "group_epoch"]
-
-
 _ROWS_AT_ONCE = 10_000
 _FEW_ROWS = 2_000
 
@@ -214,42 +210,17 @@ def _flat(context: Run, engine: Engine, reader: GroupReader, folder: str) -> dic
     return written
 
 
-_Team = Callable[[str, str], str | None] | None
-
-
-def _flattening(folder: str, shared: Callable[[], GroupReader], team: _Team) -> ArrowTask:
+def _flattening(folder: str, shared: Callable[[], GroupReader], team: TeamOfGroup) -> ArrowTask:
     def flatten(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = TaskWriter(folder)
         reader = shared()
         for named in (row for some in work for row in some.to_pylist()):
             for batch in reader.batches(named):
-                writer.add("gold.rebalance", _rebalances(batch, team))
-                writer.add("gold.rebalance_member", _children(batch, "members", "gold.rebalance_member"))
-                writer.add("gold.movement", _children(batch, "movements", "gold.movement"))
-                writer.add("gold.standstill", _children(batch, "standstills", "gold.standstill"))
+                for table, rows in flat_rows(batch, team):
+                    writer.add(table, rows)
         yield from writer.written()
 
     return flatten
-
-
-def _rebalances(batch: pa.RecordBatch, team: _Team) -> pa.RecordBatch:
-    schema = arrow_schema("gold.rebalance")
-    arrays = dict(zip(schema.names, batch.select(schema.names).columns, strict=True))
-    arrays["revision"] = pa.array([1] * batch.num_rows, pa.int32())
-    if team is not None:
-        places = zip(batch["cluster_id"].to_pylist(), batch["group_id"].to_pylist(), strict=True)
-        arrays["team"] = pa.array([team(*place) for place in places], pa.string())
-    return pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)
-
-
-def _children(batch: pa.RecordBatch, column: str, table: str) -> pa.RecordBatch:
-    """One row per element of an array of the rebalance, with the rebalance's keys."""
-    schema = arrow_schema(table)
-    children = pc.list_flatten(batch[column])
-    own = dict(zip(children.type.names, children.flatten(), strict=True))
-    keys = batch.select(_CHILD_KEYS).take(pc.list_parent_indices(batch[column]))
-    arrays = [keys[name] if name in _CHILD_KEYS else own[name] for name in schema.names]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _with_revision(context: Run, files: list[str], scope: pa.Table, folder: str) -> list[str]:
@@ -313,7 +284,7 @@ def _group_files(context: Run, engine: Engine, batch: Batch, scope: pa.Table, fo
         groups=scope,
     )
     seen = seen_until_ms(warehouse)
-    team: _Team = context.settings.get("team")
+    team: TeamOfGroup = context.settings.get("team")
 
     def to_group(place: Place, known: ThingsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
         if known[REBALANCES]:

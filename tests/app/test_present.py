@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
-from app.queries import Questions
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.explain.present import Awaited, Running, WaitsFor, Whereabouts
-from rebalance_audit.live.present import FRESH_MS, JustIn, Present, keep
+from rebalance_audit.live.present import FRESH_MS, Present, keep
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP, T0
 from tests.app.test_views import Open, markup, opened, said
@@ -22,10 +20,7 @@ RUNNING = Running(
     standing_count=3, standing_ms=20_300,
     members=(Awaited(name="<b>c1</b>", whereabouts=Whereabouts.GONE, resource_count=3),),
 )  # fmt: skip
-UNHEARD = JustIn(
-    incident_id="new", title="c1 <i>vanished", severity="warning", status="open", cost_seconds=1.0, at_ms=T0
-)
-NOTE = Present(cluster_id=CLUSTER, written_at_ms=T0, running_count=7, running=(RUNNING,), just_in=(UNHEARD,))
+NOTE = Present(cluster_id=CLUSTER, written_at_ms=T0, running_count=7, running=(RUNNING,))
 
 
 def _copy(full_warehouse: Path, tmp_path: Path) -> Path:
@@ -41,7 +36,6 @@ def test_what_goes_on_is_on_the_first_page(opened: Open, full_warehouse: Path, t
     assert "waits for its members to join, for 9.3 s: a member vanished" in said(at)
     assert "3 partitions stand still for up to 20.3 s; gone: <b>c1</b>" in said(at)
     assert "and 6 more" in said(at)
-    assert "warning: c1 <i>vanished" in said(at)
     assert "<b>c1" not in markup(at)
     assert "waits for its members" in said(opened(location, "group", T0 + 500, cluster=CLUSTER, group=HOSTILE_GROUP))
     other = opened(location, "group", T0 + 500, cluster=CLUSTER, group="orders-app")
@@ -49,15 +43,3 @@ def test_what_goes_on_is_on_the_first_page(opened: Open, full_warehouse: Path, t
     assert "waits for its members" not in said(opened(location, "home", now_ms=T0 + FRESH_MS + 1))
 
 
-def test_an_incident_that_the_tables_hold_is_not_said_twice(full_warehouse: Path, tmp_path: Path) -> None:
-    location = _copy(full_warehouse, tmp_path)
-    reader = Questions.open(location)
-    reader.refresh()
-    (row,) = reader.rows("SELECT incident_id, status, severity FROM gold.incident ORDER BY incident_id LIMIT 1")
-    held = replace(UNHEARD, **row)
-    changed = replace(held, severity="info" if held.severity != "info" else "warning")
-    keep(Warehouse.open(location), replace(NOTE, running=(), just_in=(held,)))
-    assert reader.present([CLUSTER], T0) == []
-    keep(Warehouse.open(location), replace(NOTE, running=(), just_in=(changed, UNHEARD)))
-    (found,) = reader.present([CLUSTER, "another"], T0)
-    assert found.just_in == (changed, UNHEARD)

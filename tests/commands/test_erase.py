@@ -117,7 +117,7 @@ def test_maintain_leaves_nothing_that_an_erasure_waits_for(
 def test_notes_do_not_name_an_erased_group(filled: Warehouse) -> None:
     floors, mine = [["bench", GONE], ["bench", KEPT], ["other", GONE]], {"cluster_id": "bench", "title": f"Of {GONE}."}
     filled.remember("floors", {"groups": floors})
-    filled.remember("present-1", {"running": [{"group_id": GONE}]})
+    filled.remember("present-1", {"just_in": {"rows": {"gold.group": "rows that are no text"}}})
     filled.remember("volumes", {"rows": 1})
     sent = {"in:1": {"status": "open", "severity": "warning", "incident": mine},
             "in:2": {"status": "open", "severity": "warning", "incident": mine | {"title": f"Of {GONE}-2."}},

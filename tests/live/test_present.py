@@ -13,6 +13,7 @@ from rebalance_audit.domain.kinds import EvidenceTier, GroupType, MemberChange, 
 from rebalance_audit.domain.model import Member, Rebalance, Trigger
 from rebalance_audit.live.memory import ClusterMemory, NoPast
 from rebalance_audit.live.present import keep, kept, present
+from rebalance_audit.warehouse.just_in import NOTHING
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
 from tests.live.arrivals import arrivals
@@ -133,7 +134,7 @@ def test_a_note_is_read_as_it_was_kept(tmp_path: Path) -> None:
     opened = Warehouse.open(str(tmp_path / "w"), create=True)
     running = going_on([DELIVERED, OPEN], {}, T + 1_000)
     assert running is not None
-    now = present("c\n<b>", [running], [], written_at_ms=T)
+    now = present("c\n<b>", [running], NOTHING, written_at_ms=T)
     keep(opened, now)
     assert kept(opened, "c\n<b>") == now
     assert kept(opened, "another") is None

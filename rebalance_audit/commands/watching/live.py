@@ -58,7 +58,10 @@ class LiveWatch:
         self._afterwards_at: float | None = None
         self._unhurried_at = time.monotonic() + UNHURRIED_S[1]
         self._others_at = 0.0
-        self._judge: Judge = Judge(self._memory, self._send, show=self._show, on_news=self._on_news)
+        self._judge: Judge = Judge(
+            self._memory, self._send, show=self._show, on_news=self._on_news,
+            team=rounds.carried.settings.get("team"),
+        )  # fmt: skip
         self._judge.start()
 
     @property
@@ -157,8 +160,10 @@ class LiveWatch:
         is_done = self._rounds.run(self._judge.reported_since, may_wait=may_wait)
         if not is_done:
             self._wake.set()
-        elif self._rounds.is_complete:
-            self._judge.stored(now)
+        else:
+            self._judge.published(now)
+            if self._rounds.is_complete:
+                self._judge.stored(now)
         used_s, ended_at = time.process_time() - began_s, time.monotonic()
         self._unhurried_at = ended_at + _between(used_s / SHARE_OF_COMMITS, UNHURRIED_S)
         if not may_wait:

@@ -1,0 +1,90 @@
+"""What is shown before the tables hold it is what they hold afterwards, row by row."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.evidence import import_evidence
+from ingest.landing import Landing
+from rebalance_audit.live.judge import Judge
+from rebalance_audit.live.memory import ClusterMemory, NoPast
+from rebalance_audit.live.present import Present
+from rebalance_audit.warehouse.just_in import KEYS, NOTHING, JustInRows, from_note, to_note
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs import pipeline
+from tests.captures import GOLDEN
+from tests.live.arrivals import arrivals
+from tests.live.test_judge import LandedPieces, landing
+
+CAPTURES = (
+    "4.3.0/eager_join_leave_kill",
+    "4.3.0/cooperative_scale_up",
+    "4.3.0/kip848_slow_revocation",
+    "4.3.0/connect_worker_lost",
+    "2.3.1/side_by_side_in_trouble",
+)
+
+
+class Watched:
+    """A judge whose clock follows the evidence, and the notes it wrote."""
+
+    def __init__(self) -> None:
+        self.notes: list[Present] = []
+        self.now = 1_000.0
+        self.judge: Judge | None = None
+
+    def follow(self, capture: Path) -> ClusterMemory:
+        memory: ClusterMemory | None = None
+        for records, lines in arrivals(capture):
+            cluster_id = (records or lines)[0].cluster_id
+            memory = memory or ClusterMemory(cluster_id, NoPast())
+            of_memory = memory
+            self.judge = self.judge or Judge(
+                lambda: of_memory, lambda incidents: True, show=self.notes.append, clock=lambda: self.now
+            )
+            pieces = landing(records, lines)
+            self.go_on(memory, replace(pieces, cluster_id=cluster_id))
+        assert memory is not None
+        for _ in range(8):
+            self.go_on(memory)
+        return memory
+
+    def go_on(self, memory: ClusterMemory, *landed: LandedPieces) -> None:
+        assert self.judge is not None
+        self.now += 0.6
+        self.judge.take(memory, landed)
+        self.judge.judge(memory)
+        self.judge._shown(memory).show()
+
+    def last(self) -> JustInRows:
+        text = json.dumps(to_note(self.notes[-1].just_in))
+        return from_note(json.loads(text))
+
+
+def _by_key(rows: list[dict[str, Any]], table: str) -> dict[tuple[Any, ...], dict[str, Any]]:
+    also = {"gold.rebalance_member": ("member_id",), "gold.movement": ("resource",)}
+    names = (KEYS[table], *also.get(table, ()))
+    return {tuple(row[n] for n in names): {k: v for k, v in row.items() if k != "revision"} for row in rows}
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_a_row_stays_as_it_was_shown_when_the_tables_hold_it(tmp_path: Path, capture: str) -> None:
+    watched = Watched()
+    watched.follow(GOLDEN / capture)
+    shown = watched.last()
+    warehouse = Warehouse.open(tmp_path, create=True)
+    import_evidence(GOLDEN / capture, Landing(tmp_path))
+    pipeline.run(warehouse, engine="local", with_quality=False)
+    assert shown.rows["gold.rebalance"].num_rows > 0
+    assert shown.rows["gold.incident"].num_rows > 0
+    for table, rows in shown.rows.items():
+        stored = _by_key(warehouse.read(table).to_pylist(), table)
+        for key, row in _by_key(rows.to_pylist(), table).items():
+            other = stored.get(key) or {}
+            assert {n: (v, other.get(n)) for n, v in row.items() if v != other.get(n)} == {}, (table, key)
+    assert NOTHING == JustInRows()
