@@ -319,7 +319,8 @@ def measure(group_count: int, idle_s: int) -> None:
             for name, path in at_phone.items() if name in pids]  # fmt: skip
     rung += [(f"{OURS}: {what}", {g: seen[g] for g in groups if g in seen})
              for what, seen in (("the page may know", notes.seen), ("a line of the app's list", shown.incidents),
-                               ("a row of the group's page", shown.rebalances), ("the tables have it", rows.seen))]  # fmt: skip
+                               ("a row of the group's page", shown.rebalances),
+                               ("the tables have it", rows.seen))]  # fmt: skip
     for name, rang in rung:
         took = [rang[g] - appended[g] for g in groups if g in rang and g in appended]
         if not took:

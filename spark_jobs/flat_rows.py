@@ -1,4 +1,4 @@
-"""A measured rebalance taken apart: rows of gold.rebalance, gold.rebalance_member, gold.movement and gold.standstill."""
+"""A measured rebalance taken apart: rows of gold.rebalance, .rebalance_member, .movement and .standstill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes on while somebody looks: rebalances that have not ended, and a group's news that the page does not show yet."""
+"""What goes on while somebody looks: rebalances that have not ended, and news of a group that its page lacks."""
 
 from __future__ import annotations
 

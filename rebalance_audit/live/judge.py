@@ -75,8 +75,8 @@ class Judge(threading.Thread):
         epoch_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """`memory` is called once, when the tables hold all that was there before. `send`: False if a target did not
-        take what is new. `show`: what goes on now and what is just in, whenever that changes. `on_news`: called after each look at groups,
-        when their alerts are sent."""
+        take what is new. `show`: what goes on now and what is just in, whenever that changes. `on_news`: called after
+        each look at groups, when their alerts are sent. `team`: the team of a group."""
         super().__init__(name="judge", daemon=True)
         self._make_memory, self._send, self._on_news, self._clock = memory, send, on_news, clock
         self._make_showing = partial(Showing, show=show, team=team, clock=clock, epoch_ms=epoch_ms)

@@ -1,4 +1,4 @@
-"""What is going on right now in one cluster, and what is just in, as `watch` says it to the app: a note beside the tables.
+"""What is going on right now in one cluster, and what is just in, as `watch` says it to the app: a note beside tables.
 
 The tables follow within seconds and then hold the same; a note is replaced whole and counts only while it is fresh.
 """

@@ -1,6 +1,6 @@
-"""Rows that `watch` worked out and that the tables do not hold yet, as a note carries them and as SQL lays them over the
-tables of a publication. A row that is just in stands in place of the row with its key, whole; the tables themselves do
-not change.
+"""Rows that `watch` worked out and that the tables do not hold yet: as a note carries them, and as SQL lays them over
+the tables of a publication. A row that is just in stands in place of the row with its key, whole; the tables themselves
+do not change.
 """
 
 from __future__ import annotations

@@ -41,5 +41,3 @@ def test_what_goes_on_is_on_the_first_page(opened: Open, full_warehouse: Path, t
     other = opened(location, "group", T0 + 500, cluster=CLUSTER, group="orders-app")
     assert "waits for its members" not in said(other)
     assert "waits for its members" not in said(opened(location, "home", now_ms=T0 + FRESH_MS + 1))
-
-

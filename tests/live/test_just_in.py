@@ -39,17 +39,14 @@ class Watched:
         self.judge: Judge | None = None
 
     def follow(self, capture: Path) -> ClusterMemory:
-        memory: ClusterMemory | None = None
-        for records, lines in arrivals(capture):
-            cluster_id = (records or lines)[0].cluster_id
-            memory = memory or ClusterMemory(cluster_id, NoPast())
-            of_memory = memory
-            self.judge = self.judge or Judge(
-                lambda: of_memory, lambda incidents: True, show=self.notes.append, clock=lambda: self.now
-            )
-            pieces = landing(records, lines)
-            self.go_on(memory, replace(pieces, cluster_id=cluster_id))
-        assert memory is not None
+        pieces = list(arrivals(capture))
+        cluster_id = (pieces[0][0] or pieces[0][1])[0].cluster_id
+        memory = ClusterMemory(cluster_id, NoPast())
+        self.judge = Judge(
+            lambda: memory, lambda incidents: True, show=self.notes.append, clock=lambda: self.now
+        )  # fmt: skip
+        for records, lines in pieces:
+            self.go_on(memory, replace(landing(records, lines), cluster_id=cluster_id))
         for _ in range(8):
             self.go_on(memory)
         return memory
@@ -87,4 +84,4 @@ def test_a_row_stays_as_it_was_shown_when_the_tables_hold_it(tmp_path: Path, cap
         for key, row in _by_key(rows.to_pylist(), table).items():
             other = stored.get(key) or {}
             assert {n: (v, other.get(n)) for n, v in row.items() if v != other.get(n)} == {}, (table, key)
-    assert NOTHING == JustInRows()
+    assert JustInRows() == NOTHING
