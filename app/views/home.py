@@ -1,5 +1,7 @@
 """What is going on, and what does it cost?"""
 
+from functools import partial
+
 import streamlit as st
 
 from app import charts, clock, hands, page, sentences, words
@@ -68,7 +70,7 @@ def badge(i: IncidentRow) -> str:
     return ", ".join(each for each in (new, answered) if each)
 
 
-@st.fragment(run_every=page.LOOKS_AGAIN_S)
+@partial(page.fragment, run_every=page.LOOKS_AGAIN_S)
 def incidents(span: Span, ends_with_evidence: bool) -> None:
     """Looks again every second: what `watch` finds out is here before the rest of the page is made again."""
     page.reader()
