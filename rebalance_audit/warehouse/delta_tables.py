@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 import duckdb
 import pyarrow as pa
@@ -85,7 +86,7 @@ class DeltaTables:
                 f"{self.location}: another program switched deletion vectors on for {name}; purge them and switch "
                 "delta.enableDeletionVectors off."
             )
-        found = [self._file_uri(name, path) for path in table.files]
+        found = [self._file_uri(name, unquote(path)) for path in table.files]
         self._file_lists[name, table.version] = found
         return found
 
@@ -261,9 +262,9 @@ class DeltaTables:
         table = self._newest.get(name) if name in self._checked else self._opened(name)
         self._forget(name)  # a commit changes it, and what it is after one that failed nobody knows
         assert table is not None, name
-        commit_id = uuid.uuid4().hex
+        commit_id, is_plain = uuid.uuid4().hex, table.may_commit(actions)
         try:
-            if table.may_commit(actions):
+            if is_plain:
                 text = commit_text(actions, transactions, {**metadata, COMMIT_ID: commit_id})
                 if not self._files.write_new(self._commit_file(name, table.version + 1), text):
                     return False
@@ -275,7 +276,9 @@ class DeltaTables:
             if log is None:
                 raise
             return commit_id.encode() in log
-        table = self._newest[name] = table.after(actions, transactions)
+        table = table.after(actions, transactions) if is_plain else self._opened(name)
+        assert table is not None, name
+        self._newest[name] = table
         if table.is_due_for_checkpoint:
             self._write_checkpoint(name)
         if name in self._small_files:

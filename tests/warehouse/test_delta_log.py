@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -69,6 +70,18 @@ def test_a_table_with_settings_of_another_program_is_committed_to_by_the_library
     with pytest.raises(Exception, match="append-only"):
         warehouse.replace(NAME, findings(), pa.table({"subject": ["a"]}))
     assert as_others_read_it(tmp_path)[2] == ["a", "b"]
+
+
+def test_a_file_whose_name_stands_encoded_in_the_log_is_found(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    warehouse.append(NAME, findings("a"))
+    file = tmp_path / "of another é.parquet"
+    pq.write_table(findings("b"), file)
+    warehouse.adopt(NAME, [str(file)])
+    warehouse.append(NAME, findings("c"))
+    for opened in (warehouse, Warehouse.open(tmp_path / "w")):
+        assert sorted(opened.read(NAME, ["subject"])["subject"].to_pylist()) == ["a", "b", "c"]
+        assert file.name in {name.rpartition("/")[2] for name in opened.files(NAME)}
 
 
 def test_what_another_took_meanwhile_is_not_taken_again(tmp_path: Path) -> None:
