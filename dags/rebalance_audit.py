@@ -123,7 +123,7 @@ RUN_ALL = CALL + 'exec "${command[@]}" run -q -w "$warehouse"\n'
 
 MAINTAIN = CALL + 'exec "${command[@]}" maintain -q -w "$warehouse" --keep "${KEEP:-7d}"\n'
 
-WEIGH = CALL + 'exec "${command[@]}" whatif -q -w "$warehouse" --seconds "${SECONDS_PER_CORE:-240}"\n'
+WEIGH = CALL + 'exec "${command[@]}" whatif -q -w "$warehouse" --seconds "${SECONDS_PER_CORE:-300}"\n'
 
 SKIPPED = 99
 ALERT = (
@@ -311,7 +311,7 @@ with DAG(
     default_args=WAITS_FOR_THE_RUN,
     params={
         "warehouse": WAREHOUSE,
-        "seconds": Param(240, type="integer", minimum=1, description="About so long, on each core."),
+        "seconds": Param(300, type="integer", minimum=1, description="About so long, on each core."),
     },
 ):
     BashOperator(

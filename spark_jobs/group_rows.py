@@ -182,8 +182,10 @@ def histories(
     kinds: Mapping[str, type],
     fold: GroupFold,
     folder: str,
+    latest: Mapping[str, int] | None = None,
 ) -> dict[str, list[str]]:
-    """The files with what `fold` says of each group, by table. `kinds`: the dataclass of each table that is read."""
+    """The files with what `fold` says of each group, by table. `kinds`: the dataclass of each table that is read.
+    `latest`: by table, so many of a group's rows are enough, those with the highest `place`."""
     places = _places(reader.groups)
     wanted = 1 if engine.tasks_at_once == 1 else _BUCKETS_PER_TASK * engine.tasks_at_once
     if len(places) > ASKED_AT_MOST:  # for few groups not even the footers of all files are read
@@ -193,7 +195,9 @@ def histories(
     asked = engine.share((reader, buckets))
     count = max(buckets.values(), default=-1) + 1
     return files_by_table(
-        engine.gather(reader.work(), _packing(asked), _folding(kinds, fold, folder), WRITTEN, buckets=count)
+        engine.gather(
+            reader.work(), _packing(asked), _folding(kinds, fold, folder, latest or {}), WRITTEN, buckets=count
+        )
     )
 
 
@@ -224,7 +228,7 @@ def _packing(asked: Callable[[], tuple[GroupReader, Mapping[Place, int]]]) -> Ar
     return pack
 
 
-def _folding(kinds: Mapping[str, type], fold: GroupFold, folder: str) -> ArrowTask:
+def _folding(kinds: Mapping[str, type], fold: GroupFold, folder: str, latest: Mapping[str, int]) -> ArrowTask:
     def run(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = TaskWriter(folder)
         rows = (row for some in parcels for row in some.to_pylist())
@@ -233,7 +237,10 @@ def _folding(kinds: Mapping[str, type], fold: GroupFold, folder: str) -> ArrowTa
             for one in of_bucket:
                 parts[one["grain"]].append(pa.ipc.open_stream(one["rows"]).read_all())
             folded: dict[str, list[dict[str, Any]]] = defaultdict(list)
-            for portion in _portions({table: pa.concat_tables(parts.pop(table)) for table in list(parts)}):
+            whole = {table: pa.concat_tables(parts.pop(table)) for table in list(parts)}
+            for portion in _portions(
+                {t: _latest(rows, latest[t]) if t in latest else rows for t, rows in whole.items()}
+            ):
                 groups: dict[Place, dict[str, list[Any]]] = {}
                 for table in list(portion):  # rows go as they become things: of a long storm both are hundreds of MB
                     for place, thing in _things(kinds[table], portion.pop(table)):
@@ -246,6 +253,19 @@ def _folding(kinds: Mapping[str, type], fold: GroupFold, folder: str) -> ArrowTa
         yield from writer.written()
 
     return run
+
+
+def _latest(rows: pa.Table, count: int) -> pa.Table:
+    """So many of each group at most, those with the highest place."""
+    places = rows["place"].to_numpy()
+    numbers: dict[Place, int] = {}
+    groups = np.array([numbers.setdefault(place, len(numbers)) for place in _places_of(rows)], np.int64)
+    order = np.lexsort((-places, groups))
+    begins = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    in_group = np.arange(len(order)) - np.repeat(begins, np.diff([*begins, len(order)]))
+    if not len(order) or in_group.max() < count:
+        return rows
+    return rows_at(rows, pa.array(np.sort(order[in_group < count])))
 
 
 def _portions(of_bucket: dict[str, pa.Table]) -> Iterator[dict[str, pa.Table]]:

@@ -46,7 +46,7 @@ def whatif(
     output: Annotated[Output, typer.Option("-o", "--output", help="table or json.")] = Output.TABLE,
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="S", min=1, help="Without GROUP: take so long, on every core.")
-    ] = 240.0,
+    ] = 300.0,
     days: Annotated[
         int, typer.Option("--days", metavar="N", min=1, help="Without GROUP: look back so many days.")
     ] = 30,

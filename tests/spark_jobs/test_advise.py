@@ -9,6 +9,7 @@ import pytest
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.replay.fleet import advice_of
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.advise import FleetWeighed, advise
@@ -98,3 +99,16 @@ def test_a_fleet_without_downtime_leaves_an_empty_table_not_a_lost_one(tmp_path:
     # As such a fleet's publication named the table once.
     warehouse.publish({**manifest["versions"], "gold.whatif": 0}, manifest["consumed"])
     assert warehouse.query("SELECT * FROM gold.whatif").num_rows == 0
+
+
+def test_of_a_long_history_the_latest_rebalances_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("spark_jobs.advise", "rebalance_audit.domain.replay.fleet"):
+        monkeypatch.setattr(f"{module}.LATEST_REBALANCES", 5)
+    (rows, *_) = groups = histories("storm", "rolling_deploy")
+    warehouse = filled(tmp_path / "w", groups)
+    weighed(warehouse)
+    found = warehouse.query("SELECT * FROM gold.whatif ORDER BY group_id, place").to_pylist()
+    assert {row["rebalances_replayed"] for row in found} == {5}
+    (first,) = [row for row in found if row["group_id"] == rows[0].group_id and row["place"] == 1]
+    (expected, *_) = advice_of(rows, 0)
+    assert (first["from_ms"], first["why"]) == (expected.from_ms, expected.why)

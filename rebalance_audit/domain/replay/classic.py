@@ -403,7 +403,8 @@ class ClassicGroup(PlayedGroup):
         now_ms = self.loop.now_ms
         given = set(seat.assigned)
         revoked = process.owned - given
-        self.ledger.stops(revoked, process, now_ms)
+        if revoked:
+            self.ledger.stops(revoked, process, now_ms)
         self.ledger.works(given, process, now_ms)
         process.owned = given
         process.generation = process.remembered_generation = generation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -37,13 +38,16 @@ class Redeployment:
 def restarts_of(script: Script) -> list[Redeployment]:
     """In the order in which they were closed."""
     found = []
+    by_slot: dict[str, list[Life]] = defaultdict(list)
+    for life in script.lives:
+        by_slot[life.slot].append(life)
     for life in script.lives:
         if life.ended is None or life.end is not End.CLOSED:
             continue
         later = [
             other
-            for other in script.lives
-            if other.slot == life.slot and other.started is not None and other.started.at_ms >= life.ended.at_ms
+            for other in by_slot[life.slot]
+            if other.started is not None and other.started.at_ms >= life.ended.at_ms
         ]
         successor = min(later, key=lambda other: other.started.at_ms if other.started else 0, default=None)
         if successor is not None:

@@ -13,6 +13,7 @@ from functools import cache
 from random import Random
 
 from rebalance_audit.domain.client_families import ClientFamily
+from rebalance_audit.domain.frozen import quick
 
 from .assignors import Partition
 from .polls import FullPoll
@@ -29,6 +30,7 @@ class End(StrEnum):
     """An administrator took it out of the group."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
     at_ms: int
@@ -66,6 +68,7 @@ class Stall:
         return replace(self, since=self.since.moved(by_ms), until_ms=until_ms)
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
     """One process, from its start to its end."""

@@ -27,9 +27,11 @@ class Loop:
     def run(self, until_ms: float) -> None:
         """Once; what would happen later does not."""
         waiting = self._waiting
-        while waiting and waiting[0][0] <= until_ms:
-            self.now_ms, _, action = heappop(waiting)
-            action()
-        # Actions hold their group, and it holds its loop: only a search for cycles would free them.
-        waiting.clear()
+        try:
+            while waiting and waiting[0][0] <= until_ms:
+                self.now_ms, _, action = heappop(waiting)
+                action()
+        finally:
+            # Actions hold their group, and it holds its loop: only a search for cycles would free them.
+            waiting.clear()
         self.now_ms = until_ms

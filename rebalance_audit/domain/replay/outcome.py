@@ -16,6 +16,10 @@ class Replayed(NamedTuple):
     trigger: str
 
 
+class TooDear(Exception):
+    """A run that costs more than was asked for, and so was not played to its end."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplayRun:
     rebalances: tuple[Replayed, ...]

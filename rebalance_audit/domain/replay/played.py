@@ -13,11 +13,15 @@ from rebalance_audit.domain.client_families import ClientFamily
 
 from .life import End, Grown, Life, Script
 from .loop import Loop
-from .outcome import Replayed, ReplayRun
+from .outages import outages_of
+from .outcome import Replayed, ReplayRun, TooDear
 from .process import FIRST_POLL_INTERVAL_MS, FIRST_SESSION_MS, PlayedProcess
 from .settings import GroupSettings
 from .standstill import Ledger, Why
 from .timing import LEAVE_MS, Timing, draw
+
+CHECKS = 16
+"""So often a run may find that it costs too much; a choice."""
 
 
 @dataclass(slots=True)
@@ -82,7 +86,8 @@ class PlayedGroup(ABC):
 
     # ---- the script
 
-    def run(self) -> ReplayRun:
+    def run(self, most_ms: float = inf) -> ReplayRun:
+        """TooDear as soon as it is seen to cost more than that."""
         initial = [self.process_of(life) for life in self.script.lives if life.started is None]
         since_ms = self.rng.uniform(0, self.settings.heartbeat_interval_ms)
         for process in initial:
@@ -98,9 +103,24 @@ class PlayedGroup(ABC):
             self.loop.at(grown.at_ms, partial(self.grows, grown))
         for at_ms in self.script.requested_ms:
             self.loop.at(at_ms, lambda: self.is_requested(Cause.CLIENT_REQUESTED))
+        if most_ms < inf:
+            self.gives_up_above(most_ms)
         self.loop.run(self.script.until_ms)
         cost = self.ledger.finish(self.script.until_ms)
         return ReplayRun(tuple(self.rebalances), cost, self.rewrite_count, tuple(self.ledger.stood))
+
+    def gives_up_above(self, most_ms: float) -> None:
+        # Connectors may be deleted before an outage comes.
+        counts = self.counts_outages and self.script.protocol_type != "connect"
+        outages = list(outages_of(self.script)) if counts else []
+        starts_ms = sorted(life.started.at_ms for life in self.script.lives if life.started is not None)
+        for at_ms in (self.script.from_ms, *starts_ms[:: len(starts_ms) // CHECKS + 1]):
+            to_come_ms = sum(self.topics.values()) * sum(o.lasts_ms for o in outages if o.until_ms > at_ms)
+            self.loop.at(at_ms, partial(self.gives_up_if_above, most_ms - to_come_ms))
+
+    def gives_up_if_above(self, most_ms: float) -> None:
+        if self.ledger.cost_so_far_ms() > most_ms:
+            raise TooDear
 
     def process_of(self, life: Life) -> PlayedProcess:
         keeps_beats = self.keeps_beats(life)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 
 from .classic import ClassicGroup
@@ -15,9 +16,16 @@ from .timing import Timing
 
 
 def replay(
-    script: Script, settings: GroupSettings, timing: Timing, rng: Random, *, counts_outages: bool = False
+    script: Script,
+    settings: GroupSettings,
+    timing: Timing,
+    rng: Random,
+    *,
+    counts_outages: bool = False,
+    most_ms: float = inf,
 ) -> ReplayRun:
-    """`counts_outages`: a group that was away altogether for a short while stood still, too.
+    """`counts_outages`: a group that was away altogether for a short while stood still, too. `most_ms`: TooDear as soon
+    as a run is seen to cost more.
 
     NotAssigned where the group's leader would find no assignment.
     """
@@ -25,6 +33,6 @@ def replay(
         # The history of an eager cluster has every round that a change of its configuration led to.
         becomes_eager = script.assignor != EAGER and not settings.is_cooperative
         workers = EagerConnectGroup if becomes_eager else ConnectGroup
-        return workers(script, settings, timing, rng, counts_outages).run()
+        return workers(script, settings, timing, rng, counts_outages).run(most_ms)
     group = ServerGroup if settings.group_protocol == "consumer" else ClassicGroup
-    return group(script, settings, timing, rng, counts_outages).run()
+    return group(script, settings, timing, rng, counts_outages).run(most_ms)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
+from math import inf
 from random import Random
 
 from rebalance_audit.domain.client_families import ClientFamily
@@ -21,7 +22,7 @@ from .ids import other_id
 from .life import End, Life, Moment, Script
 from .measured import Measured, measured_cost, server_timing_of, timing_of
 from .members import resized
-from .outcome import ReplayRun
+from .outcome import ReplayRun, TooDear
 from .polls import full_polls
 from .replay import replay
 from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, GroupSettings
@@ -169,7 +170,23 @@ def runs_of(situation: Situation, settings: GroupSettings, after_ms: int) -> lis
     return kept[: situation.run_count]
 
 
-def _played(situation: Situation, settings: GroupSettings, after_ms: int, seeds: Sequence[int]) -> Iterator[ReplayRun]:
+def costs_more(situation: Situation, settings: GroupSettings, after_ms: int, most_seconds: float) -> bool:
+    """Whether the first run does, which is not played to its end then. One that does not is kept.
+
+    NotAssigned where it finds no assignment.
+    """
+    kept = {} if situation.kept is None else situation.kept
+    try:
+        if (settings, after_ms) not in kept:
+            kept[settings, after_ms] = list(_played(situation, settings, after_ms, [0], most_seconds * 1000))
+    except TooDear:
+        return True
+    return kept[settings, after_ms][0].cost.standstill_seconds > most_seconds
+
+
+def _played(
+    situation: Situation, settings: GroupSettings, after_ms: int, seeds: Sequence[int], most_ms: float = inf
+) -> Iterator[ReplayRun]:
     script = redeployed(resized(situation.script, settings.member_count), settings)
     script = replace(script, until_ms=situation.script.until_ms + after_ms)
     are_compared = after_ms > LAST_STEP_MS
@@ -181,7 +198,7 @@ def _played(situation: Situation, settings: GroupSettings, after_ms: int, seeds:
             if seed not in situation.once_more:
                 situation.once_more[seed] = _once_more(script, script, seed)
             played = replace(script, lives=situation.once_more[seed])
-        yield replay(played, settings, situation.timing, Random(seed), counts_outages=are_compared)
+        yield replay(played, settings, situation.timing, Random(seed), counts_outages=are_compared, most_ms=most_ms)
 
 
 def _once_more(script: Script, original: Script, seed: int) -> tuple[Life, ...]:

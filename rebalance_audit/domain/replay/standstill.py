@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 
 LONGEST_OUTAGE_MS = 600_000
 """A group that is away longer was stopped on purpose; a choice."""
@@ -63,6 +64,7 @@ class Ledger:
         self._since: dict[Hashable, tuple[float, Why]] = {}
         self._had_owner: set[Hashable] = set()
         self._running: set[Hashable] = set()
+        self._summed, self._sum_ms = 0, 0.0
 
     def appears(self, resource: Hashable) -> None:
         """A new partition: when its topic grew is not in the group's evidence, so its first wait is not counted."""
@@ -118,6 +120,13 @@ class Ledger:
             workers.discard(process)
             if not workers and self._running:
                 self._since[resource] = (at_ms, why)
+
+    def cost_so_far_ms(self) -> float:
+        """Of what is over. It can only grow."""
+        for _, since_ms, until_ms, _ in islice(self.stood, self._summed, None):
+            self._sum_ms += until_ms - since_ms
+        self._summed = len(self.stood)
+        return self._sum_ms
 
     def are_given_up(self, resources: Iterable[Hashable], at_ms: float) -> None:
         """The group took them from an owner that does not work: from here on they wait for the next one."""

@@ -6,7 +6,7 @@ The history is replayed under the settings that were in force first. Only where 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from math import hypot
@@ -18,7 +18,7 @@ from .life import Script
 from .outcome import ReplayRun
 from .requests import OF_DEPLOYS, RequestError, requested
 from .settings import GroupSettings
-from .situation import LAST_STEP_MS, Situation, base_of, runs_of, settled_after_ms
+from .situation import LAST_STEP_MS, Situation, base_of, costs_more, runs_of, settled_after_ms
 from .standstill import Standstill
 
 LEAST_FIT = 0.9
@@ -42,6 +42,8 @@ COLUMNS = {
 """Of a Standstill, in words."""
 SMALL_SHARE = 0.05
 """A difference below this share of the cost is called none."""
+ROUNDING_SECONDS = 0.002
+"""What is compared with a rounded saving may be off by so much."""
 SMALL_SECONDS = 2.0
 """Costs that differ by less are not held against a replay: short pauses, measured to some tens of milliseconds."""
 
@@ -175,6 +177,19 @@ def _refuse_polls(script: Script, records: int) -> None:
             f"{asked}: polls held {held} records; what more of them would have made too slow is not in the history; "
             f"give fewer."
         )
+
+
+def can_save(situation: Situation, pairs: Sequence[str], least_of: Callable[[float], float]) -> bool:
+    """Whether the first run saves as much as `least_of` says of the cost in seconds. RequestError where the settings
+    cannot be, TooLittle where the history cannot be replayed."""
+    _, settings = request_of(situation, pairs)
+    after_ms = settled_after_ms(situation, settings)
+    cost_seconds = base_of(situation, after_ms)[0].cost.standstill_seconds
+    most_seconds = cost_seconds - least_of(cost_seconds) + ROUNDING_SECONDS
+    try:
+        return not costs_more(situation, settings, after_ms, most_seconds)
+    except NotAssigned:
+        return False
 
 
 def option_of(situation: Situation, pairs: Sequence[str]) -> Option:

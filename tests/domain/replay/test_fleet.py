@@ -7,9 +7,17 @@ from pathlib import Path
 import pytest
 
 from rebalance_audit.domain.measure.pauses import measure
+from rebalance_audit.domain.model import Rebalance, from_row, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.candidates import candidates
-from rebalance_audit.domain.replay.fleet import RUNS, advice_of, fit_in_few_runs
+from rebalance_audit.domain.replay.fleet import (
+    ASKED_OF_LISTED,
+    ASKED_OF_REBALANCES,
+    OPTIONS_KEPT,
+    RUNS,
+    advice_of,
+    fit_in_few_runs,
+)
 from rebalance_audit.domain.replay.situation import LAST_STEP_MS, base_of, situation_of
 from rebalance_audit.domain.replay.whatif import SMALL_SHARE, fit_of, ranked
 from tests.captures import GOLDEN, gathered
@@ -77,3 +85,33 @@ def test_the_fit_takes_one_run_where_that_is_far_from_being_refused(capture: str
     situation = situation_of(rows, max(r.ended_at_ms or 0 for r in rows) + 1_000, run_count=RUNS)
     fit_in_few_runs(situation)
     assert len(base_of(situation, LAST_STEP_MS)) == count
+
+
+@pytest.mark.parametrize(
+    "capture",
+    [GOLDEN / "4.3.0" / name for name in ("storm", "connect_worker_lost", "connect_eager", "kip848_join_leave")]
+    + [PAIRS / "j43-3-1", PAIRS / "l39-4", PAIRS / "k43-0"],
+    ids=lambda capture: capture.name,
+)
+def test_answers_are_those_of_every_setting_played_to_its_end_from_all_that_is_known(capture: Path) -> None:
+    for evidence in gathered(capture).groups:
+        rows = [measure(r) for r in reconstruct(evidence).rebalances]
+        until_ms = max(r.ended_at_ms or 0 for r in rows) + 1_000
+        answers = advice_of([only_asked(row) for row in rows], until_ms)
+        if answers[0].saved_seconds is None:
+            continue
+        situation = situation_of(rows, until_ms, run_count=1)
+        situation.kept = {}
+        fit_in_few_runs(situation)
+        found = [o for o in ranked(situation, candidates(situation)) if o.refused is None]
+        kept = [o.pairs for o in found if not o.is_small][:OPTIONS_KEPT] or [found[0].pairs]
+        assert {answer.settings for answer in answers} == set(kept)
+
+
+def only_asked(row: Rebalance) -> Rebalance:
+    stored = to_row(row)
+    listed = {
+        name: [{field: each[field] for field in fields} for each in stored[name]]
+        for name, fields in ASKED_OF_LISTED.items()
+    }
+    return from_row(Rebalance, {name: stored[name] for name in ASKED_OF_REBALANCES} | listed)
