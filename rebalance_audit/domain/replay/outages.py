@@ -10,14 +10,14 @@ from .life import Script
 from .standstill import LONGEST_OUTAGE_MS
 
 
-class Outage(NamedTuple):
+class CertainOutage(NamedTuple):
     until_ms: float
     """The first process is back then at the earliest."""
     lasts_ms: float
     """At least."""
 
 
-def outages_of(script: Script) -> Iterator[Outage]:
+def outages_of(script: Script) -> Iterator[CertainOutage]:
     """Those that count as such for certain, however a run draws the script's instants between their bounds."""
     spans = sorted(
         (
@@ -31,6 +31,6 @@ def outages_of(script: Script) -> Iterator[Outage]:
     ran_until: tuple[float, float] | None = None
     for (since_ms, at_latest_ms), until in spans:
         if ran_until is not None and since_ms > ran_until[1] and at_latest_ms - ran_until[0] <= LONGEST_OUTAGE_MS:
-            yield Outage(since_ms, since_ms - ran_until[1])
+            yield CertainOutage(since_ms, since_ms - ran_until[1])
         earlier = until if ran_until is None else ran_until
         ran_until = max(earlier[0], until[0]), max(earlier[1], until[1])

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from rebalance_audit.domain.replay.life import End, Life, Moment
-from rebalance_audit.domain.replay.outages import Outage, outages_of
+from rebalance_audit.domain.replay.outages import CertainOutage, outages_of
 from rebalance_audit.domain.replay.outcome import TooDear
 from rebalance_audit.domain.replay.replay import replay
 from rebalance_audit.domain.replay.settings import GroupSettings
@@ -18,14 +18,14 @@ BEFORE = (a_life("a", 0, 20_000, End.CLOSED), a_life("b", 1_000, 10_000, End.CLO
 
 def test_an_outage_lasts_from_the_last_end_to_the_next_start() -> None:
     script = a_script(*BEFORE, a_life("b", 50_000), a_life("a", 51_000))
-    assert list(outages_of(script)) == [Outage(50_000, 30_000)]
+    assert list(outages_of(script)) == [CertainOutage(50_000, 30_000)]
 
 
 def test_what_bounds_leave_open_is_not_counted() -> None:
     between = Life(slot="a", member_id="a-1", started=Moment.between(18_000, 60_000))
     assert list(outages_of(a_script(*BEFORE, between))) == []
     later = Life(slot="a", member_id="a-1", started=Moment.between(30_000, 60_000))
-    assert list(outages_of(a_script(*BEFORE, later))) == [Outage(30_000, 10_000)]
+    assert list(outages_of(a_script(*BEFORE, later))) == [CertainOutage(30_000, 10_000)]
 
 
 def test_a_group_that_was_stopped_on_purpose_had_no_outage() -> None:
