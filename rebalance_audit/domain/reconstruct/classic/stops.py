@@ -107,12 +107,14 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
     heard_at_ms, joined_at_ms = between.heard_at_ms, between.joined_at_ms
     started_it = preparing is not None and stretch.owner.member_id in str(preparing.fields.get("reason", ""))
     marks = [] if between.joined_mark is None else [between.joined_mark]
-    if between.loaded_at_ms is not None and may_let_go_without_coordinator(stretch.families):
+    may_have_lost_it = between.loaded_at_ms is not None and may_let_go_without_coordinator(stretch.families)
+    if between.loaded_at_ms is not None and may_have_lost_it and not stretch.is_taken_for_java:
         return marks + _survived_its_coordinator(stretch, between.loaded_at_ms, commit)
     if heard_at_ms is not None and preparing is not None and started_it:
         detail = "its own re-join began the rebalance"
         marks.append(logged(UPPER, heard_at_ms + LINE_SLACK_MS, detail, preparing.ref))
-    elif between.heard_mark is not None and not may_end_its_generation(stretch.families):
+    elif between.heard_mark is not None and not may_have_lost_it and not may_end_its_generation(stretch.families):
+        # Where it may have been either, the estimate is Java's and the bound the other library's.
         marks.append(between.heard_mark)
     if commit is not None and joined_at_ms is not None:
         is_recent = commit[0] >= joined_at_ms - RECENT_COMMIT_MS

@@ -95,6 +95,11 @@ class Stretch:
     """A static member whose place another process took while it worked: the line that shows it."""
 
     @property
+    def is_taken_for_java(self) -> bool:
+        """Whether it may be Java's, as most are, and its rebalance timeout is not sarama's default."""
+        return ClientFamily.JAVA in self.families and self.owner.rebalance_timeout != _DEFAULT_OF_SARAMA_MS
+
+    @property
     def commit_slack_ms(self) -> int:
         """How long before its last commit the old owner may have let go, ms."""
         if self.is_of_streams:

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from rebalance_audit.domain.kinds import Basis
+from rebalance_audit.domain.measure.marks import best_estimate
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import GroupEvidence, LogKind, Movement
 from rebalance_audit.domain.reconstruct import reconstruct
-from tests.domain.reconstruct.classic.stories import Story, a_group, member_id
+from tests import encoders
+from tests.domain.reconstruct.classic.stories import TOPIC, Story, a_group, member_id
 
 S1, S2 = "one-00000000-0000-0000-0000-000000000001", "one-00000000-0000-0000-0000-000000000002"
 
@@ -163,9 +166,15 @@ def test_a_leave_without_a_reason_and_without_commits_is_open_if_the_client_come
     assert generations_of(lines_alone(story))[0] == (2, "rebalance", "unknown")
 
 
-def taken_over(*, is_loaded: bool, has_log_before: bool = False) -> Story:
+KAFKA_PYTHON = encoders.consumer_subscription((TOPIC,), version=1, user_data=b"")
+"""Or librdkafka: neither lets go because its coordinator is away."""
+JAVA_OR_FRANZ_GO = encoders.consumer_subscription((TOPIC,), version=3, user_data=None)
+
+
+def taken_over(*, is_loaded: bool, has_log_before: bool = False, subscription: bytes = KAFKA_PYTHON) -> Story:
     """Members re-join at 20 s; the coordinator that writes of it may have taken the group over just then."""
-    story = a_group().generation(1, {"c1": "0 1"}, at_ms=1_000)
+    subscriptions = dict.fromkeys(("c1", "c2"), subscription)
+    story = a_group().generation(1, {"c1": "0 1"}, at_ms=1_000, subscriptions=subscriptions)
     if has_log_before:
         story.received(1, at_ms=999)
     story.commit(0, at_ms=4_000)
@@ -174,7 +183,8 @@ def taken_over(*, is_loaded: bool, has_log_before: bool = False) -> Story:
     reason = f"Updating metadata for member {member_id('c3')} during Stable"
     story.preparing(1, reason, at_ms=20_000, client_reason="rebalance failed due to DisconnectException")
     story.stabilized(2, at_ms=25_000)
-    return story.generation(2, {"c1": "0", "c2": "1"}, at_ms=25_010, joined_at_ms=25_000)
+    both = {"c1": "0", "c2": "1"}
+    return story.generation(2, both, at_ms=25_010, joined_at_ms=25_000, subscriptions=subscriptions)
 
 
 def test_without_the_log_of_the_coordinator_before_members_may_have_stopped_for_a_rebalance_of_its_own() -> None:
@@ -185,6 +195,15 @@ def test_without_the_log_of_the_coordinator_before_members_may_have_stopped_for_
     ):
         last = measure(reconstruct(story.evidence()).rebalances[-1])
         assert {m.stopped_at_lower_ms for m in last.movements} == {lower_ms}
+
+
+def test_who_may_be_franz_go_may_have_let_go_without_its_coordinator_and_is_taken_for_java() -> None:
+    """franz-go gives up where its coordinator is away (docs/clients.md#losing-the-coordinator)."""
+    story = taken_over(is_loaded=True, has_log_before=True, subscription=JAVA_OR_FRANZ_GO)
+    for movement in measure(reconstruct(story.evidence()).rebalances[-1]).movements:
+        best = best_estimate(movement.stop_marks)
+        assert best is not None
+        assert (movement.stopped_at_lower_ms, best.at_ms, best.basis) == (4_000 - 50, 25_000, Basis.JOIN_PHASE)
 
 
 def test_a_rejoin_that_had_failed_at_a_coordinator_that_has_just_taken_over_came_from_the_failover() -> None:
