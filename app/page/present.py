@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import words
-from app.page.frame import LOOKS_AGAIN_S, reader
+from app.page.frame import LOOKS_AGAIN_S, fragment, reader
 from app.page.saying import note
 from app.words import Html, fill
 from rebalance_audit.domain.explain.present import Running, details, headline
@@ -20,10 +20,9 @@ JUST_IN = "just in"
 def present(cluster_ids: Sequence[str], group_id: str | None = None) -> None:
     """Looks again every second. The page of a group is made again when there is something new of it."""
     of_group = [] if group_id is None else reader().just_in_of(cluster_ids[0], group_id)
-    _look_again(cluster_ids, group_id, repr(of_group))
+    fragment(_look_again, run_every=LOOKS_AGAIN_S)(cluster_ids, group_id, repr(of_group))
 
 
-@st.fragment(run_every=LOOKS_AGAIN_S)
 def _look_again(cluster_ids: Sequence[str], group_id: str | None, shown: str) -> None:
     found = reader()
     if group_id is not None and (news := found.just_in_of(cluster_ids[0], group_id)) and repr(news) != shown:
