@@ -71,5 +71,5 @@ def _as_text(weighed: FleetWeighed, rows: list[dict[str, Any]], days: int) -> It
         return
     for row in rows:
         yield ""
-        yield from hanging(f"  {row['group_id']}   {'  '.join(row['settings'])}", width, 6)
+        yield from hanging(f"  {row['group_id']} on {row['cluster_id']}   {'  '.join(row['settings'])}", width, 6)
         yield from hanging(f"    {row['why']}", width, 6)
