@@ -177,7 +177,7 @@ class Judge(threading.Thread):
         return self._memory
 
     def _shown(self, memory: ClusterMemory) -> Showing:
-        if self._showing is None:
+        if self._showing is None or self._showing.memory is not memory:
             self._showing = self._make_showing(memory)
         return self._showing
 

@@ -29,7 +29,7 @@ class Showing:
         clock: Callable[[], float],
         epoch_ms: Callable[[], int],
     ) -> None:
-        self._memory, self._show, self._clock, self._epoch_ms = memory, show, clock, epoch_ms
+        self.memory, self._show, self._clock, self._epoch_ms = memory, show, clock, epoch_ms
         self._unpublished = Unpublished(memory.cluster_id, team)
         self._news_from: dict[str, int] = {}
         """By group, the instant from which on its news is. Until the tables hold it, with the commits after it."""
@@ -48,13 +48,13 @@ class Showing:
 
     def committed(self) -> dict[str, float]:
         """By group, when to fold those again that committed."""
-        return {group_id: self._again_at[group_id][0] for group_id in self._memory.committed & self._again_at.keys()}
+        return {group_id: self._again_at[group_id][0] for group_id in self.memory.committed & self._again_at.keys()}
 
     def folded(self, group_id: str, before: Sequence[Rebalance], at: float) -> None:
         """`before`: its rebalances until it was folded at this moment of the clock."""
-        group, from_ms = self._memory.groups[group_id], self._news_from.get(group_id)
+        group, from_ms = self.memory.groups[group_id], self._news_from.get(group_id)
         if from_ms is not None and group.rebalances != before:
-            seen_until_ms = self._memory.seen_until_ms
+            seen_until_ms = self.memory.seen_until_ms
             self._unpublished.put_group(group_id, group, from_ms=from_ms, seen_until_ms=seen_until_ms, at=at)
         if group_id in self._again_at:
             self._again_at[group_id] = [due for due in self._again_at[group_id] if due > at]
@@ -88,7 +88,7 @@ class Showing:
         if due is None or now < due:
             return
         self._shown_at, self._is_outdated = now, False
-        running, rows = self._memory.going_on(), self._unpublished.rows()
+        running, rows = self.memory.going_on(), self._unpublished.rows()
         if running or rows or self._is_shown:
             self._is_shown = bool(running or rows)
-            self._show(present(self._memory.cluster_id, running, rows, self._epoch_ms()))
+            self._show(present(self.memory.cluster_id, running, rows, self._epoch_ms()))

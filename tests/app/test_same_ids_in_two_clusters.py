@@ -64,6 +64,7 @@ def asked(reader: Questions) -> list[tuple[str, dict[str, Any]]]:
         "finding_ids": [[f["finding_id"] for f in found]],
         "finding_id": [f["finding_id"] for f in found][:2],
         "incident_id": [i["incident_id"] for i in troubles][:3],
+        "incident_or_rebalance_id": [i["incident_id"] for i in troubles][:1],
         "ids": [[m["reassignment_id"] for m in moves]],
         "topic": sorted({m["topic"] for m in moves}),
         "partition": sorted({m["partition"] for m in moves}),
