@@ -13,7 +13,7 @@ from rebalance_audit.warehouse.catalog import BOOKING_OF
 _HOME_OPEN, _HOME_OVER = 12, 6
 """On the first screen; what more there is, is folded away."""
 _HOME_ALIKE = 3
-"""So many open ones of one kind stand there before those of other kinds."""
+"""So many of one kind stand there before those of other kinds."""
 _TOUCHES = "i.first_at_ms <= ? AND (i.status = 'open' OR i.last_at_ms >= ?)"
 """What is open goes on, however long ago its last rebalance was; so the page Groups counts it as well."""
 _GRAVEST_FIRST = "CASE i.severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
@@ -48,12 +48,12 @@ class IncidentQuestions(Tables):
         """Those that touch the span, open before over, then by cost. Their number is `incident_count`'s.
 
         `of_each_kind`: so many of the same kind and severity stand before all others, so that sixty alike do not hide
-        the rest."""
+        the rest. The kind of one that is over is its root cause."""
         span = span or Span(from_ms=0, to_ms=1 << 62)
         kinds, is_more = "", "FALSE"
         if of_each_kind is not None:
             kinds = f"LEFT JOIN ({_KIND}) k USING (cluster_id, incident_id)"
-            alike = f"PARTITION BY i.status, i.severity, k.kind ORDER BY {_ORDER}"
+            alike = f"PARTITION BY i.status, i.severity, coalesce(k.kind, i.root_cause) ORDER BY {_ORDER}"
             is_more = f"row_number() OVER ({alike}) > {of_each_kind:d}"
         rows = self.rows(
             f"""
@@ -83,7 +83,7 @@ class IncidentQuestions(Tables):
         return self.incidents(span, expected=False, is_open=True, most=_HOME_OPEN, of_each_kind=_HOME_ALIKE)
 
     def over_at_home(self, span: Span) -> list[IncidentRow]:
-        return self.incidents(span, expected=False, is_open=False, most=_HOME_OVER)
+        return self.incidents(span, expected=False, is_open=False, most=_HOME_OVER, of_each_kind=_HOME_ALIKE)
 
     def open_kinds(self, span: Span) -> list[IncidentKind]:
         """What is open, by kind: in the order of the list of incidents, by the first of each."""

@@ -149,6 +149,19 @@ def test_sixty_alike_do_not_hide_the_others_on_home(opened: Open, tmp_path: Path
     assert "60 Stuck rebalance" in [label for label, _ in links(at)]
 
 
+def test_sixty_alike_that_are_over_do_not_hide_the_others_on_home(opened: Open, tmp_path: Path) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    storm = next(i for i in warehouse.read("gold.incident").to_pylist() if i["finding_ids"] == ["f-storm"])
+    over = {**storm, "status": "over", "cost_seconds": 1e6, "rebalance_ids": [], "finding_ids": []}
+    incidents = [{**over, "incident_id": f"alike:{n}", "root_cause": "member_joined"} for n in range(60)]
+    incidents.append({**over, "incident_id": "other", "root_cause": "member_left", "cost_seconds": 1e5})
+    warehouse.append("gold.incident", rows_to_table("gold.incident", incidents))
+    gold_rows.publish(warehouse)
+    shown = [row["key"].rpartition("/")[2] for row in opening_lines(opened(tmp_path / "w", "home"))]
+    first = next(place for place, key in enumerate(shown) if key.startswith("alike:"))
+    assert [key.partition(":")[0] for key in shown[first : first + 4]] == ["alike", "alike", "alike", "other"]
+
+
 def test_home_begins_with_a_time_that_shows_its_worst_incident(opened: Open, tmp_path: Path) -> None:
     warehouse = gold_rows.write(tmp_path / "w", many=0)
     rows = warehouse.read("gold.incident").to_pylist()
