@@ -79,6 +79,13 @@ def is_ref(text: str) -> bool:
     return any(parse(text) is not None for parse in (parse_record_ref, parse_metadata_ref, parse_log_ref))
 
 
+def stands_in(ref: str) -> str:
+    """Where a piece of evidence stands, in two words."""
+    if (line := parse_log_ref(ref)) is not None:
+        return f"log of {line[0]}"
+    return "record" if parse_record_ref(ref) is not None else "metadata log" if ref.startswith("metadata:") else ref
+
+
 def parse_record_ref(ref: str) -> tuple[str, int, int] | None:
     """`record:<topic>-<p>@<offset>`."""
     kind, _, place = ref.partition(":")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import charts, clock, hands, page, panels, sentences, words
+from app.answers.evidence import stands_in
 from app.answers.rows import GroupCost, IncidentRow, Rebalance, Span
 from app.answers.runbook import rule_title, runbook
 from app.charts import bars
@@ -115,9 +116,12 @@ def known_by(i: IncidentRow, refs: Sequence[str]) -> Html:
     """The first pieces of evidence as links; all of them stand at the page's end."""
     if not refs:
         return Html("\u2014")
-    shown = [page.anchor(f"evidence {n}", "evidence", cluster=i.cluster_id, ref=ref) for n, ref in enumerate(refs, 1)]
-    more = f", {len(shown) - MOST_KNOWN_BY:,} more" if len(shown) > MOST_KNOWN_BY else ""
-    return fill("{links}{more}", links=words.join(shown[:MOST_KNOWN_BY], ", "), more=more)
+    shown = [
+        page.anchor(words.name(stands_in(ref), 40), "evidence", cluster=i.cluster_id, ref=ref)
+        for ref in refs[:MOST_KNOWN_BY]
+    ]
+    more = f", {len(refs) - MOST_KNOWN_BY:,} more" if len(refs) > MOST_KNOWN_BY else ""
+    return fill("{links}{more}", links=words.join(shown, ", "), more=more)
 
 
 def chain(i: IncidentRow) -> None:
