@@ -50,7 +50,7 @@ def group(rebalances: pd.DataFrame, causes: Sequence[CauseShare], unit: str, spa
 
 def _why(causes: Sequence[CauseShare]) -> Html:
     said = []
-    shown = causes if len(causes) <= MOST_CAUSES else causes[: MOST_CAUSES - 1]
+    shown = _named(causes)
     for cause in shown:
         share = mostly(cause)
         who = fill(", {share}", share=share) if share else Html("")
@@ -58,9 +58,18 @@ def _why(causes: Sequence[CauseShare]) -> Html:
         said.append(fill("{n}{because}{who}", n=number, because=words.because(cause.trigger), who=who))
     if not said:
         return Html("")
-    if left := sum(cause.rebalance_count for cause in causes[len(shown) :]):
+    if left := sum(cause.rebalance_count for cause in causes if cause not in shown):
         said.append(fill("{n} for other causes", n=f"{left:,}"))
     return fill("{colon}{said}", colon=": " if len(causes) > 1 else ", ", said=words.join(said, "; "))
+
+
+def _named(causes: Sequence[CauseShare]) -> Sequence[CauseShare]:
+    """The most frequent causes, and the costliest one in any case."""
+    if len(causes) <= MOST_CAUSES:
+        return causes
+    first = causes[: MOST_CAUSES - 1]
+    costliest = max(causes, key=lambda cause: cause.resource_seconds or 0.0)
+    return first if costliest in first else [*first[:-1], costliest]
 
 
 def _cost(found: pd.DataFrame, unit: str) -> Html:

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from app.answers.rows import Span
+from app import words
+from app.answers.rows import CauseShare, Span
 from app.queries import Questions, WarehouseError
-from app.sentences import mostly
+from app.sentences import group, mostly
 from app.words import plain
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -123,6 +124,20 @@ def test_of_two_who_vanished_together_neither_is_left_out(tmp_path: Path) -> Non
     said = mostly(cause)
     assert said is not None
     assert plain(said) == "namely c2 and 1 more"
+
+
+def test_the_costliest_cause_of_a_group_is_named_however_rare_it_is(reader: Questions) -> None:
+    counts = {
+        "member_joined": (9, 1.0),
+        "member_left": (8, 2.0),
+        "metadata_changed": (7, 3.0),
+        "member_poll_timeout": (6, 4.0),
+    }
+    causes = [CauseShare(trigger=t, rebalance_count=n, resource_seconds=s) for t, (n, s) in counts.items()]
+    causes.append(CauseShare(trigger="member_session_expired", rebalance_count=1, resource_seconds=600.0))
+    said = plain(group(reader.group_rebalances(CLUSTER, "orders", DAY), causes, "partition", DAY))
+    assert [words.because(t) in said for t in (*counts, "member_session_expired")] == [True, True, False, False, True]
+    assert "13 for other causes" in said
 
 
 def test_a_rebalance_comes_with_its_members_and_movements(reader: Questions) -> None:
