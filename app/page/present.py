@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -20,9 +21,10 @@ JUST_IN = "just in"
 def present(cluster_ids: Sequence[str], group_id: str | None = None) -> None:
     """Looks again every second. The page of a group is made again when there is something new of it."""
     of_group = [] if group_id is None else reader().just_in_of(cluster_ids[0], group_id)
-    fragment(_look_again, run_every=LOOKS_AGAIN_S)(cluster_ids, group_id, repr(of_group))
+    _look_again(cluster_ids, group_id, repr(of_group))
 
 
+@partial(fragment, run_every=LOOKS_AGAIN_S)
 def _look_again(cluster_ids: Sequence[str], group_id: str | None, shown: str) -> None:
     found = reader()
     if group_id is not None and (news := found.just_in_of(cluster_ids[0], group_id)) and repr(news) != shown:
