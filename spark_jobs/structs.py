@@ -82,10 +82,15 @@ def _values(column: StoredColumn, stored: pa.Array) -> list[Any]:
         return _nested_values(column.nested, stored)
     if column.made is not None:
         return _shared(stored, column.made)
-    if pa.types.is_list(stored.type):
-        return _tuples(stored)
-    # Names of members, topics and groups come again and again, and each text of its own takes 80 bytes.
-    return _shared(stored, lambda text: text) if pa.types.is_string(stored.type) else stored.to_pylist()
+    return _tuples(stored) if pa.types.is_list(stored.type) else _plain(stored)
+
+
+def _plain(stored: pa.Array) -> list[Any]:
+    if stored.null_count == len(stored):
+        return [None] * len(stored)
+    # Names of members, topics and groups come again and again, as timeouts do. Each text of its own takes 80 bytes.
+    is_often_alike = pa.types.is_string(stored.type) or pa.types.is_integer(stored.type)
+    return _shared(stored, lambda value: value) if is_often_alike else stored.to_pylist()
 
 
 def _shared(stored: pa.Array, made_of: Callable[[Any], Any]) -> list[Any]:
@@ -118,8 +123,9 @@ def _items(kind: type[Any], items: pa.StructArray) -> list[Any]:
 
 def _tuples(stored: pa.ListArray) -> list[Any]:
     lists = lists_of(stored)
-    items = lists.items.to_pylist()
-    found: list[Any] = [tuple(items[begin:end]) for begin, end in pairwise(lists.offsets)]
+    items = _plain(lists.items)
+    alike: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    found: list[Any] = [alike.setdefault(of_row, of_row) for of_row in map(tuple, lists.parted(items))]
     if stored.null_count:
         for place in np.flatnonzero(stored.is_null().to_numpy(zero_copy_only=False)).tolist():
             found[place] = None

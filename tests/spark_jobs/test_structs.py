@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rebalance_audit.domain.detect import ASKED_OF_MEMBERS, ASKED_OF_MOVEMENTS, detect_group
 from rebalance_audit.domain.kinds import EvidenceTier, FindingStatus, ResourceType, Severity
 from rebalance_audit.domain.measure.pauses import measure
-from rebalance_audit.domain.model import ConnectTask, Finding, Mark, Movement, Rebalance, from_row, to_row
+from rebalance_audit.domain.model import ConnectTask, Finding, Mark, Member, Movement, Rebalance, from_row, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, narrow_schema, rows_to_table, whole
 from spark_jobs.stages.measure import measure_rows
@@ -56,6 +56,20 @@ def test_tasks_and_findings_come_back_as_they_were() -> None:
     assert things_in(Finding, findings) == [finding]
     assert things_in(Finding, findings.drop_columns(["evidence"])) == [replace(finding, evidence=())]
     assert things_in(Finding, findings.slice(1)) == []
+
+
+def test_things_that_say_the_same_share_it() -> None:
+    """A group of long history is in memory as a whole."""
+    members = [
+        Member(member_id=f"c-{number}", session_timeout_ms=45_000, assigned=("orders-0", "orders-1"))
+        for number in range(2)
+    ]
+    rebalance = Rebalance(cluster_id="c", rebalance_id="r", group_id="g", members=tuple(members))
+    [thing] = things_in(Rebalance, rows_to_table(TABLE, [to_row(rebalance)]))
+    one, other = thing.members
+    assert thing == rebalance
+    assert one.assigned is other.assigned
+    assert one.session_timeout_ms is other.session_timeout_ms
 
 
 def test_lists_that_are_not_known_are_as_from_a_row() -> None:
