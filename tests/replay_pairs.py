@@ -127,7 +127,7 @@ def pairs_of(sides: Mapping[tuple[str, str, str, str], Sequence[Side]]) -> Itera
     for (story, name, library, version), after in sorted(sides.items()):
         setting = SETTINGS[name]
         compared = {setting.under: setting.asked} if setting.asked else {}
-        for under, asked in (compared | setting.also_under).items():
+        for under, asked in {**compared, **setting.also_under}.items():
             first = sides.get((story, under, library, version), ())
             if first:
                 options, refused = _options(first, asked, situations)

@@ -240,12 +240,16 @@ def run_the_stages(started: Set, carried: Mapping[str, str], every_s: float) -> 
     to = carried["REBALANCE_AUDIT_ALERT_TO"]
     while True:
         for verb in (["run", "-q"], ["alert", "--to", to])[: 2 if to else 1]:
-            part = started.run(verb[0], [*CLI, *verb, "-w", WAREHOUSE], **carried)
-            wait_until(f"{verb[0]} ends", lambda part=part: not part.is_running(), timeout_s=600)
-            started.parts.remove(part)
-            say(f"{verb[0]:12} {part.last_output(1) or 'is done'}")
+            run_once(started, verb, carried)
         started.must_run()
         time.sleep(every_s)
+
+
+def run_once(started: Set, verb: Sequence[str], carried: Mapping[str, str]) -> None:
+    part = started.run(verb[0], [*CLI, *verb, "-w", WAREHOUSE], **carried)
+    wait_until(f"{verb[0]} ends", lambda: not part.is_running(), timeout_s=600)
+    started.parts.remove(part)
+    say(f"{verb[0]:12} {part.last_output(1) or 'is done'}")
 
 
 def trigger_the_stages(started: Set, airflow: Standalone, every_s: float) -> None:

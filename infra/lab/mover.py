@@ -9,6 +9,7 @@ from typing import Any
 from . import configs
 from .clients import read_events
 from .cluster import SMALL_HEAP
+from .configs import Settings
 from .driver import Driver
 from .processes import Process, now_ms, wait_until
 from .written import written_states
@@ -22,7 +23,11 @@ class Mover:
     def __init__(self, driver: Driver) -> None:
         self.driver, self.cluster = driver, driver.cluster
         self.is_kraft = not self.cluster.uses_zookeeper
-        settings = {"bootstrap.servers": self.cluster.bootstrap, "client.id": "admin", "default.api.timeout.ms": 30_000}
+        settings: Settings = {
+            "bootstrap.servers": self.cluster.bootstrap,
+            "client.id": "admin",
+            "default.api.timeout.ms": 30_000,
+        }
         (self.cluster.folder / "etc/admin.properties").write_text(configs.render_properties(settings))
         layout = configs.single_log_layout("admin.log")
         command = self.cluster.java(

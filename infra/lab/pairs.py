@@ -252,7 +252,7 @@ def run(groups: Sequence[PairGroup], *, version: str, output: Path) -> None:
     setting, *others = (SETTINGS[group.setting] for group in groups)
     if any((other.initial_delay_ms, other.broker) != (setting.initial_delay_ms, setting.broker) for other in others):
         raise LabError("These groups need brokers that are set up differently; play them in calls of their own.")
-    broker: Settings = {"group.initial.rebalance.delay.ms": setting.initial_delay_ms} | dict(setting.broker)
+    broker: Settings = {"group.initial.rebalance.delay.ms": setting.initial_delay_ms, **setting.broker}
     connect: dict[str, Any] = {}
     if groups[0].is_connect:
         connect = {
@@ -261,7 +261,7 @@ def run(groups: Sequence[PairGroup], *, version: str, output: Path) -> None:
             "worker_properties": setting.workers,
         }
     elif not version.startswith(("2.", "3.")):
-        broker = dict(KIP848_BROKER) | broker
+        broker = {**KIP848_BROKER, **broker}
     words = " ".join(group.group_id for group in groups)
     with Cluster(version=version, broker_properties=broker, **connect) as cluster:
         driver = Driver(cluster, print)

@@ -9,6 +9,7 @@ import socket
 import uuid
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,8 +29,8 @@ CAPTURES = sorted(origin.parent for origin in GOLDEN.glob("*/*/origin.json"))
 
 
 def a_place(**changes: int | str | None) -> BrokerPlace:
-    facts = {"node_id": 1, "broker_port": 9092, "controller_port": 9093, "log_dir": "data/broker-1"} | changes
-    return BrokerPlace(**facts)  # one builder for fields of several types
+    facts: dict[str, Any] = {"node_id": 1, "broker_port": 9092, "controller_port": 9093, "log_dir": "data/broker-1"}
+    return BrokerPlace(**facts | changes)
 
 
 # Settings
@@ -37,7 +38,7 @@ def a_place(**changes: int | str | None) -> BrokerPlace:
 
 def test_a_cluster_id_never_begins_with_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = [uuid.UUID(bytes=bytes([first]) + bytes(15)) for first in (0xF8, 0xFB, 0xFC)]
-    monkeypatch.setattr(cluster.uuid, "uuid4", lambda: drawn.pop(0))
+    monkeypatch.setattr(uuid, "uuid4", lambda: drawn.pop(0))
     assert cluster.new_cluster_id() == "_" + "A" * 21
 
 

@@ -10,6 +10,8 @@ import asyncio
 import logging
 import sys
 import time
+from collections.abc import Iterable
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -28,10 +30,10 @@ class Listener(ConsumerRebalanceListener):
     def __init__(self, client: TruthConsumer) -> None:
         self._client = client
 
-    async def on_partitions_assigned(self, assigned) -> None:
+    async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         self._client.truth.saw("assigned", assigned, self._client.membership())
 
-    async def on_partitions_revoked(self, revoked) -> None:
+    async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
         self._client.truth.saw("revoked", revoked, self._client.membership())
 
 
@@ -58,7 +60,7 @@ class TruthConsumer:
         await self._consumer.stop()
         self.truth.write("closed")
 
-    def membership(self) -> dict[str, object]:
+    def membership(self) -> dict[str, Any]:
         # The library has no public name for it; there is no coordinator yet before the first join.
         coordinator = self._consumer._coordinator
         return self.truth.membership(coordinator.member_id, coordinator.generation)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Iterable
+from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -28,13 +30,13 @@ class Listener(ConsumerRebalanceListener):
     def __init__(self, client: TruthConsumer) -> None:
         self._client = client
 
-    def on_partitions_assigned(self, assigned) -> None:
+    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         self._client.truth.saw("assigned", assigned, self._client.membership())
 
-    def on_partitions_revoked(self, revoked) -> None:
+    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
         self._client.truth.saw("revoked", revoked, self._client.membership())
 
-    def on_partitions_lost(self, lost) -> None:
+    def on_partitions_lost(self, lost: Iterable[Any]) -> None:
         self._client.truth.saw("lost", lost, self._client.membership())
 
 
@@ -58,7 +60,7 @@ class TruthConsumer:
         self._consumer.close()
         self.truth.write("closed")
 
-    def membership(self) -> dict[str, object]:
+    def membership(self) -> dict[str, Any]:
         # The library has no public name for it.
         generation = self._consumer._coordinator._generation
         return self.truth.membership(generation.member_id, generation.generation_id)

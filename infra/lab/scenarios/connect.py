@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import urllib.request
 from collections.abc import Iterable
+from typing import Any
 
 from infra.lab.clients import put_connector, write_event
 from infra.lab.cluster import worker_name
@@ -35,8 +36,8 @@ class Workers:
             driver.connector(name, tasks, "events")
             driver.settle_connect()
 
-    def expect(self, trigger: str, by: Iterable[int] = (), **facts: object) -> None:
-        self.driver.expect(self.group, trigger, [worker_name(w) for w in by], **facts)  # type: ignore[arg-type]
+    def expect(self, trigger: str, by: Iterable[int] = (), **facts: Any) -> None:
+        self.driver.expect(self.group, trigger, [worker_name(w) for w in by], **facts)
 
     def returns(self, worker: int) -> None:
         """Started again; returns when it is a member."""
@@ -82,13 +83,13 @@ class Workers:
             pass
 
     def reconfigure(
-        self, name: str, tasks: int, *, mode: str | None = None, assignor: str | None = None, **options: str | int
+        self, name: str, tasks: int, *, mode: str | None = None, assignor: str | None = None, **options: Any
     ) -> None:
         self.driver._note("reconfigure", name, tasks=tasks, **options)
         url = self.cluster.worker_url(self.cluster.running_workers()[0])
         put_connector(url, name, tasks=tasks, topic="events", **options)
         self.driver.connectors[name] = tasks
-        facts = {"mode": mode, "assignor": assignor} if mode is not None else {}
+        facts: dict[str, Any] = {"mode": mode, "assignor": assignor} if mode is not None else {}
         self.expect(Cause.CONNECT_CONFIG_CHANGED, note=f"tasks of {name}", **facts)
 
     def delete(self, name: str) -> None:
@@ -147,7 +148,7 @@ def connect_leader_killed(driver: Driver) -> None:
     driver.settle_connect()
 
 
-@scenario(connect_workers=2, worker_properties=DELAY | {"connect.protocol": "eager"})
+@scenario(connect_workers=2, worker_properties={**DELAY, "connect.protocol": "eager"})
 def connect_eager(driver: Driver) -> None:
     """Two workers with connect.protocol=eager: one leaves and is back, then it is killed. Each round stops it all."""
     workers = Workers(driver, mode="eager", assignor="default")

@@ -6,6 +6,7 @@ The same few stories for every library, so that what differs in their captures i
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from infra.lab.clients import plain_settings
 from infra.lab.driver import Driver
@@ -61,8 +62,9 @@ def silent_close(driver: Driver, library: str) -> None:
     """Nothing is produced for 16 s, which is longer than the rebalance timeout (10 s) in the record. Then the members
     close one after the other, as cleanly as their library does: nobody was late."""
     members = _begin(driver, library)
-    timeout = "max_poll_interval_ms" if library in WITH_POLL_INTERVAL else "rebalance_timeout_ms"
-    members.join("m1", "m2", **{timeout: 10_000})
+    name = "max_poll_interval_ms" if library in WITH_POLL_INTERVAL else "rebalance_timeout_ms"
+    timeout: dict[str, Any] = {name: 10_000}
+    members.join("m1", "m2", **timeout)
     driver.rest(3)
     driver.fall_silent()
     driver.rest(16)
@@ -167,7 +169,7 @@ def stuck_with_a_joiner(driver: Driver, library: str) -> None:
     """The second member's handler takes 20 s, and a third one joins: the stuck one does not re-join within its
     rebalance timeout (8 s) and is dropped. It comes back when its handler has returned."""
     members = _begin(driver, library)
-    options: dict[str, str | int] = {"rebalance_timeout_ms": 8000, "session_timeout_ms": 30_000}
+    options: dict[str, Any] = {"rebalance_timeout_ms": 8000, "session_timeout_ms": 30_000}
     if library == "franz-go":
         options["lab_block_rebalance"] = "true"
     members.join("m1", "m2", **options)

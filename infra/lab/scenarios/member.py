@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from infra.lab.driver import Driver
 from rebalance_audit.domain.causes import Cause
 
@@ -49,7 +51,7 @@ def sync_timeout(driver: Driver) -> None:
     """The leader is stopped with SIGSTOP while it computes the assignment for y3's generation: its session (30 s) is
     good, but its SyncGroup does not come within max.poll.interval.ms (8 s). It goes on, and joins as a new member."""
     members = Members(driver, "unsynced-app", {"unsynced": 6})
-    timeouts = {"session_timeout_ms": 30_000, "max_poll_interval_ms": 8000}
+    timeouts: dict[str, Any] = {"session_timeout_ms": 30_000, "max_poll_interval_ms": 8000}
     members.join("y1", assignor="slow range", lab_assign_delay_ms=5000, **timeouts)
     members.join("y2", **timeouts)
     members.start("y3", **timeouts)

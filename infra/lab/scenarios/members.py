@@ -94,8 +94,9 @@ class Kip848Members(Members):
     def __init__(self, driver: Driver, group: str, topics: Mapping[str, int], **more: Any) -> None:
         # Groups start at epoch 1 inside a 4.3 broker, so the first rebalance there is number 2.
         first = 2 if version_key(driver.cluster.version) >= (4, 3) else 1
-        facts = {"group_type": "consumer", "mode": "server", "assignor": "uniform", "first_number": first}
-        super().__init__(driver, group, topics, **facts, **more)
+        super().__init__(
+            driver, group, topics, group_type="consumer", mode="server", assignor="uniform", first_number=first, **more
+        )
 
     def start(
         self,

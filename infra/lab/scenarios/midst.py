@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from infra.lab.clients import coordinator_of, plain_settings
+from infra.lab.configs import Settings
 from infra.lab.driver import Driver
 from rebalance_audit.domain.causes import Cause
 
@@ -312,7 +313,7 @@ def brokers_killed_under_new_groups(driver: Driver) -> None:
     members.settle()
     members.join("k2")
     for number in "12":
-        streams = {"group.protocol": "streams", "num.stream.threads": 1, "state.dir": f"data/w{number}"}
+        streams: Settings = {"group.protocol": "streams", "num.stream.threads": 1, "state.dir": f"data/w{number}"}
         driver.join(f"w{number}", "flow-app", ["flow"], library="streams", settings=streams)
         driver.expect("flow-app", Cause.MEMBER_JOINED, [f"w{number}"])
         driver.settle("flow-app", quiet_s=QUIET_S)

@@ -107,8 +107,10 @@ def share_group(driver: Driver) -> None:
 @scenario(since="4.2.0", broker_properties={"group.streams.initial.rebalance.delay.ms": 0})
 def streams_protocol(driver: Driver) -> None:
     """Two Streams instances on group.protocol=streams (KIP-1071); the first leaves."""
-    facts = {"group_type": "streams", "mode": "server", "assignor": "sticky"}
-    members = Members(driver, "flow-app", {"flow": 4}, **facts, first_number=2, library="streams")
+    members = Members(
+        driver, "flow-app", {"flow": 4}, group_type="streams", mode="server", assignor="sticky", first_number=2,
+        library="streams",
+    )  # fmt: skip
     for name in ("w1", "w2"):
         settings = {"group.protocol": "streams", "num.stream.threads": 1, "state.dir": f"data/{name}"}
         members.join(name, settings=settings)
@@ -131,7 +133,9 @@ def streams_probing(driver: Driver) -> None:
     """A stateful Streams application grows to two instances: state is warmed up first, a probing rebalance after a
     minute finds it ready, and tasks move."""
     members = _classic_streams(driver, "probe-app", {"probe": 4})
-    more = {"lab_stateful": "true", "acceptable_recovery_lag": 20, "probing_rebalance_interval_ms": 60_000}
+    more: dict[str, str | int] = {
+        "lab_stateful": "true", "acceptable_recovery_lag": 20, "probing_rebalance_interval_ms": 60_000,
+    }  # fmt: skip
     members.join("w1", settings=streams_settings(state_dir="data/w1", **more))
     driver.rest(25)
     members.start("w2", settings=streams_settings(state_dir="data/w2", **more))
@@ -203,8 +207,8 @@ def patterns_at_the_broker(driver: Driver) -> None:
     def come(number: str) -> None:
         for letter, (library, pattern) in patterns.items():
             driver.join(f"{letter}{number}", f"{letter}-app", [pattern], library=library, settings=kip848_settings())
-            also = {"or_trigger": Cause.TOPIC_METADATA_CHANGED}
-            driver.expect(f"{letter}-app", Cause.MEMBER_JOINED, [f"{letter}{number}"], **also)
+            also = Cause.TOPIC_METADATA_CHANGED
+            driver.expect(f"{letter}-app", Cause.MEMBER_JOINED, [f"{letter}{number}"], or_trigger=also)
         driver.rest(4)
         resolved()
         settle()

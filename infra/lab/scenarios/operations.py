@@ -4,6 +4,7 @@ scenario."""
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from infra.lab import configs
 from infra.lab.clients import kip848_settings, plain_settings
@@ -38,19 +39,19 @@ def upgraded_and_migrated(driver: Driver) -> None:
     driver.rest(chance.uniform(4, 7))
     _raise_features(driver)
     for letter in groups.libraries:
-        driver.declare(groups.group(letter), group_type="mixed")
+        driver.groups[groups.group(letter)]["group_type"] = "mixed"
     for number in "12":
         groups.leave(number)
         groups.settle()
     groups.leave("3", outcome="emptied")
     driver.rest(chance.uniform(2, 4))
-    server = {"mode": "server", "group_type": "consumer"}
+    server: dict[str, Any] = {"mode": "server", "group_type": "consumer"}
     for number in "45":
         for letter, library in groups.libraries.items():
             settings = plain_settings("server") if library == "franz-go" else kip848_settings()
             driver.join(f"{letter}{number}", groups.group(letter), ["orders"], library=library, settings=settings)
-            first = {"number": 1} if number == "4" else {}
-            driver.expect(groups.group(letter), Cause.MEMBER_JOINED, [f"{letter}{number}"], **server, **first)  # type: ignore[arg-type]
+            first: dict[str, Any] = {"number": 1} if number == "4" else {}
+            driver.expect(groups.group(letter), Cause.MEMBER_JOINED, [f"{letter}{number}"], **server, **first)
         driver.rest(12)
         groups.settle()
     driver.rest(chance.uniform(4, 7))

@@ -6,6 +6,7 @@ Brokers are 1 to 5. Where a broker must die, or the controller, it stands apart 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ SMALL_BROKERS: dict[str, str | int] = {
 }
 
 
-def both_modes(**facts: Any) -> Any:
+def both_modes(**facts: Any) -> Callable[[Script], Script]:
     """The same story in KRaft mode and, as `<name>_zookeeper`, in ZooKeeper mode."""
 
     def register(script: Script) -> Script:

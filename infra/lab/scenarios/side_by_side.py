@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from infra.lab.driver import Driver
 from infra.lab.programs import LIBRARIES
@@ -41,12 +42,11 @@ def _join(driver: Driver, suffix: str, numbers: Sequence[str], **options: str | 
     for number in numbers:
 
         def start(library: str, number: str = number) -> None:
-            topic, more = library.replace("-", "_"), dict(options)
+            topic, more = library.replace("-", "_"), dict[str, Any](options)
             if library in WITH_POLL_INTERVAL and "rebalance_timeout_ms" in more:
-                more["max_poll_interval_ms"] = 3 * int(
-                    more.pop("rebalance_timeout_ms")
-                )  # outlives what it is frozen for
-            driver.join(f"{library}-{number}", f"{library}-{suffix}", [topic], library=library, **more)  # type: ignore[arg-type]
+                # Outlives what it is frozen for.
+                more["max_poll_interval_ms"] = 3 * int(more.pop("rebalance_timeout_ms"))
+            driver.join(f"{library}-{number}", f"{library}-{suffix}", [topic], library=library, **more)
 
         _all(driver, suffix, start, Cause.MEMBER_JOINED, number)
 

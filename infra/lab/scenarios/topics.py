@@ -115,8 +115,8 @@ class _Patterns:
         self.driver = driver
         self.libraries = {"j": "java", "r": "librdkafka", "f": "franz-go"}
         for letter in self.libraries:
-            facts = {"mode": "cooperative", "assignor": "cooperative-sticky"} if letter == "j" else {}
-            driver.group(f"{letter}-app", group_type="classic", **{"mode": "eager", "assignor": "range", **facts})
+            mode, assignor = ("cooperative", "cooperative-sticky") if letter == "j" else ("eager", "range")
+            driver.group(f"{letter}-app", group_type="classic", mode=mode, assignor=assignor)
 
     def settle(self) -> None:
         for letter in self.libraries:

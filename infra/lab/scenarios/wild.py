@@ -3,6 +3,8 @@ write what nobody else can read."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from infra.lab.driver import Driver
 from rebalance_audit.domain.causes import Cause
 
@@ -70,7 +72,7 @@ def odd_names(driver: Driver) -> None:
     """Group ids with quotes, tabs, blanks and an emoji, and commits with 4 kB of text beside each position."""
     driver.topics(orders=4)
     driver.produce(per_second=TICKS_PER_S)
-    names = {
+    names: dict[str, dict[str, Any]] = {
         "it's \"quoted\", group='x'": {"library": "librdkafka", "lab_commit_metadata_bytes": 4096},
         "tab\there (reason: none)": {"library": "franz-go"},
         "🚚 lieferung ✓": {"library": "kafkajs"},
@@ -81,7 +83,7 @@ def odd_names(driver: Driver) -> None:
         if options["library"] == "librdkafka":
             options = options | {"enable_auto_commit": "false"}
         for name in (f"n{number}a", f"n{number}b"):
-            driver.join(name, group, ["orders"], client_id=f'{name} "x"\t(é)', **options)  # type: ignore[arg-type]
+            driver.join(name, group, ["orders"], client_id=f'{name} "x"\t(é)', **options)
             driver.expect(group, Cause.MEMBER_JOINED, [name])
             driver.settle(group, quiet_s=QUIET_S)
         driver.leave(f"n{number}a")
