@@ -136,7 +136,7 @@ def would_have_helped(reader: Questions, found: list[Change], span: Span, unit: 
         return
     page.heading("What would have helped")
     page.say("{s}", s=sentences.saving(best, unit))
-    for sentence in sentences.meaning_and_price(best):
+    for sentence in sentences.explained(best):
         page.say("{s}", s=sentence)
     page.note(
         "A replay of this group's own history says so: {what}. Waits for a first assignment and members that took too "
@@ -154,8 +154,8 @@ def would_have_helped(reader: Questions, found: list[Change], span: Span, unit: 
 
 @page.fragment
 def _beside(reader: Questions, changes: list[Change], best: Change, span: Span, unit: str) -> None:
-    """Two time lines under each other; replayed when somebody asks."""
-    place = st.expander("As it was, and as it would have been", key="fold-beside", on_change="rerun")
+    """Two time lines under each other, of the best change first; not replayed where they are folded away."""
+    place = st.expander("As it was, and as it would have been", expanded=True, key="fold-beside", on_change="rerun")
     if not place.open:
         return
     with place:

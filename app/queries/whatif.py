@@ -34,6 +34,9 @@ class Change:
     until_ms: int | None
     fit_rebalances: float | None
     fit_causes: float | None
+    in_force: tuple[str, ...] | None = None
+    """What the settings were; None in rows of an earlier release."""
+    client_libraries: tuple[str, ...] | None = None
     why: str
 
 

@@ -16,7 +16,7 @@ from app.sentences.reassignment import (
     reassignments,
 )
 from app.sentences.rebalance import known_as, rebalance, still_for, stood_still
-from app.sentences.whatif import beside, fit, meaning_and_price, outcome, replayed, saving
+from app.sentences.whatif import beside, explained, fit, outcome, replayed, saving
 
 __all__ = [
     "MOST_IN_ONE_COMMAND",
@@ -31,6 +31,7 @@ __all__ = [
     "costs",
     "doubts",
     "ended_early",
+    "explained",
     "fit",
     "for_chat",
     "going_on",
@@ -38,7 +39,6 @@ __all__ = [
     "headline",
     "known_as",
     "likely_cost",
-    "meaning_and_price",
     "mostly",
     "outcome",
     "postmortem",

@@ -51,14 +51,30 @@ def _settings(change: Change) -> Html:
     return words.join([words.code(s, 120) for s in change.settings], " and ")
 
 
-def meaning_and_price(change: Change) -> list[Html]:
-    """What its settings do, and what they can cost; the name of a setting stands where there are several."""
+def explained(change: Change) -> list[Html]:
+    """What its settings are to be and were, what they do, and what they can cost; the name of a setting stands where
+    there are several."""
     asked = dict(setting.partition("=")[::2] for setting in change.settings)
+    was = dict(setting.partition("=")[::2] for setting in change.in_force or ())
+    to_set = [
+        fill("<b>What to set:</b> {now}, {was}.", now=words.code(f"{name}={value}", 120), was=_was(was.get(name)))
+        for name, value in asked.items()
+        if change.in_force is not None
+    ]
     found = [("What it does:", m) for m in meanings_of(asked)] + [("Its price:", p) for p in prices_of(asked)]
     return [
-        fill("<b>{lead}</b> {text}.", lead=lead, text=text if len(asked) > 1 else text.partition(": ")[2])
-        for lead, text in found
+        *to_set,
+        *(
+            fill("<b>{lead}</b> {text}.", lead=lead, text=text if len(asked) > 1 else text.partition(": ")[2])
+            for lead, text in found
+        ),
     ]
+
+
+def _was(value: str | None) -> Html:
+    if value is None:
+        return Html("what it was does not show in the history")
+    return fill("it was {was}", was=words.code(value, 120))
 
 
 def replayed(change: Change) -> str:

@@ -8,6 +8,7 @@ import streamlit as st
 from app import page, sentences, words
 from app.queries.whatif import Change
 from app.words import Html, fill
+from rebalance_audit.domain.client_families import Families, families_shown
 from rebalance_audit.domain.replay.libraries import LACKING, properties
 
 MOST = 1_000
@@ -84,21 +85,21 @@ def of_group(changes: list[Change]) -> None:
             fill(
                 '<p class="ra-first">{verdict}</p>{meanings}<p class="ra-note">{why}</p>',
                 verdict=verdict(c) if c.saved_seconds is None else sentences.outcome(c, unit),
-                meanings=words.join([fill("<p>{m}</p>", m=m) for m in sentences.meaning_and_price(c)]),
+                meanings=words.join([fill("<p>{m}</p>", m=m) for m in sentences.explained(c)]),
                 why=words.visible(c.why if c.saved_seconds is None else sentences.replayed(c)),
             )
         )
         if saves(c):
-            to_paste(asked, is_connect)
+            to_paste(asked, families_shown(c.client_libraries), is_connect)
     if first.saved_seconds is not None:
         group, place, cluster = map(quote, (first.group_id, reader.location, first.cluster_id))
         command = f"rebalance-audit whatif {group} -w {place} --cluster-id {cluster} --set NAME=VALUE"
         page.note("Other settings: {command}", command=words.code(command, 300))
 
 
-def to_paste(asked: dict[str, str], is_connect: bool) -> None:
+def to_paste(asked: dict[str, str], families: Families, is_connect: bool) -> None:
     page.note("To paste, where it belongs; members read it when they start:")
-    for client, lines in properties(asked, (), is_connect=is_connect).items():
+    for client, lines in properties(asked, (), families, is_connect=is_connect).items():
         if client == LACKING:
             for line in lines:
                 name, _, libraries = line.partition(": ")

@@ -154,6 +154,7 @@ def _as_json(fit: Fit, found: Sequence[Option], asked: Sequence[str] | None) -> 
             "why": o.why,
             "refused": o.refused,
             "properties": {client: list(lines) for client, lines in o.properties.items()},
+            "in_force": dict(o.in_force),
         }
         for o in found
     ]
@@ -161,7 +162,9 @@ def _as_json(fit: Fit, found: Sequence[Option], asked: Sequence[str] | None) -> 
         names = dict.fromkeys(("saved_seconds", "saved_lower_seconds", "saved_upper_seconds"))
         names |= dict.fromkeys(("cost_seconds", "cost_lower_seconds", "cost_upper_seconds", "rebalances"))
         pairs = dict(pair.split("=", 1) for pair in asked)
-        option_rows = [{"settings": pairs} | names | {"why": "", "refused": fit.refused, "properties": {}}]
+        option_rows = [
+            {"settings": pairs} | names | {"why": "", "refused": fit.refused, "properties": {}, "in_force": {}}
+        ]
     return {
         "fit": {
             "rebalances": fit.rebalances,
@@ -234,7 +237,10 @@ def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Opt
     )
     for option in found[:SHOWN_OPTIONS]:
         yield ""
-        yield "  " + "  ".join(f"{name}={value}" for name, value in option.settings.items())
+        settings = (
+            f"{name}={value} (was {option.in_force.get(name, 'not known')})" for name, value in option.settings.items()
+        )
+        yield from hanging("  " + "  ".join(settings), width, 6)
         if option.refused is not None:
             yield from hanging(f"    refused: {option.refused}", width, 6)
             continue

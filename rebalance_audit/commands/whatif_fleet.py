@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.options import Output
@@ -47,12 +47,12 @@ def _as_json(weighed: FleetWeighed, rows: list[dict[str, Any]]) -> dict[str, Any
         "groups_with_cost": weighed.groups_with_cost,
         "cost_seconds_weighed": round(weighed.cost_seconds, 3),
         "cost_seconds": round(weighed.cost_of_all_seconds, 3),
-        "changes": [dict(row) | {"settings": _settings(row)} for row in rows],
+        "changes": [dict(row) | {name: _by_name(row[name]) for name in ("settings", "in_force")} for row in rows],
     }
 
 
-def _settings(row: Mapping[str, Any]) -> dict[str, str]:
-    return dict(text.partition("=")[::2] for text in row["settings"])
+def _by_name(settings: Sequence[str] | None) -> dict[str, str] | None:
+    return None if settings is None else dict(text.partition("=")[::2] for text in settings)
 
 
 def _as_text(weighed: FleetWeighed, rows: list[dict[str, Any]], days: int) -> Iterator[str]:

@@ -27,7 +27,7 @@ KINDS = ("full", "hostile", "empty", "broken")
 WIDTHS = {1440: 1000, 390: 844}
 SCHEMES = ("light", "dark")
 COLOURS = 64
-LIST_PAGES = ("", "groups", "connect", "reassignments", "findings", "compare", "trust")
+LIST_PAGES = ("", "groups", "connect", "reassignments", "findings", "compare", "whatif", "trust")
 DOCS = {
     "full-home-1440-light": "home",
     "full-home-390-dark": "home-phone",
@@ -88,6 +88,12 @@ def pages(kind: str, folder: Path) -> Iterator[tuple[str, str]]:
     if found:
         incident = {"cluster": found[0]["cluster_id"], "incident": found[0]["incident_id"]}
         yield "incident", f"incident?{urlencode(incident)}"
+    for row in reader.rows(
+        "SELECT cluster_id, group_id FROM gold.whatif ORDER BY saved_seconds DESC NULLS LAST LIMIT 1"
+    ):
+        helped = {"cluster": row["cluster_id"], "group": row["group_id"]}
+        yield "whatif-group", f"whatif?{urlencode(helped)}"
+        yield "helped-group", f"group?{urlencode(helped)}"
     for row in reader.rows("SELECT cluster_id, reassignment_id FROM gold.reassignment ORDER BY 1 DESC, 2 LIMIT 1"):
         move = {"cluster": row["cluster_id"], "reassignment": row["reassignment_id"]}
         yield "reassignment", f"reassignment?{urlencode(move)}"

@@ -22,7 +22,8 @@ SAVES = SettingsAdvice(
     cluster_id="c1", group_id="orders-app", place=1, settings=("heartbeat.interval.ms=1000",), saved_seconds=12.0,
     saved_lower_seconds=8.0, saved_upper_seconds=14.0, cost_seconds=6.6, cost_lower_seconds=5.0, cost_upper_seconds=8.0,
     measured_seconds=18.6, rebalances=9, rebalances_replayed=9, from_ms=1_790_000_000_000, until_ms=1_790_000_100_000,
-    fit_rebalances=1.0, fit_causes=1.0, why="saves 12.0 s of 18.6 s; brokers get 3.0 times the heartbeats",
+    fit_rebalances=1.0, fit_causes=1.0, in_force=("heartbeat.interval.ms=3000",),
+    why="saves 12.0 s of 18.6 s; brokers get 3.0 times the heartbeats",
 )  # fmt: skip
 COSTS = SettingsAdvice(
     cluster_id="c1", group_id="orders-app", place=2, settings=("group.instance.id=auto", "session.timeout.ms=45000"),
@@ -52,15 +53,13 @@ def stored(warehouse: Warehouse, *advice: SettingsAdvice) -> None:
     warehouse.publish(warehouse.published() | {"gold.whatif": warehouse.version("gold.whatif") or 0})
 
 
-def shown(place: Path, monkeypatch: pytest.MonkeyPatch, view: str, opened: str | None = None, **params: str) -> str:
+def shown(place: Path, monkeypatch: pytest.MonkeyPatch, view: str, **params: str) -> str:
     monkeypatch.setattr("sys.argv", ["streamlit"])
     monkeypatch.setenv("REBALANCE_AUDIT_WAREHOUSE", str(place))
     at = AppTest.from_file(str(MAIN), default_timeout=60)
     at.switch_page(f"views/{view}.py")
     for name, value in params.items():
         at.query_params[name] = value
-    if opened is not None:
-        at.session_state[opened] = True
     at.run()
     assert not at.exception
     return "\n".join(
@@ -87,8 +86,18 @@ def test_a_group_shows_what_helps_and_what_would_cost_more(tmp_path: Path, monke
     assert "<b>What it does:</b> how often a member asks whether there is a rebalance" in said
     assert "<b>Its price:</b> the shorter it is, the more requests the brokers get." in said
     assert "<b>Its price:</b> session.timeout.ms: the longer it is, the later a dead member is noticed" in said
+    assert "<b>What to set:</b> <code>heartbeat.interval.ms=1000</code>, it was <code>3000</code>." in said
+    assert "<code>session.timeout.ms=45000</code>, what it was does not show in the history." in said
     assert "# librdkafka\nheartbeat.interval.ms=1000" in said
     assert "# librdkafka\ngroup.instance.id" not in said
+
+
+def test_who_knows_the_library_reads_its_own_lines_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = replace(SAVES, client_libraries=("sarama",))
+    said = page_of(tmp_path / "w", monkeypatch, known, cluster="c1", group="orders-app")
+    assert "# sarama\nConsumer.Group.Heartbeat.Interval: 1000 ms" in said
+    assert "# librdkafka" not in said
+    assert "# java" not in said
 
 
 def test_a_group_that_could_not_be_replayed_says_why_and_no_number(
@@ -128,9 +137,7 @@ def test_a_groups_page_shows_what_would_have_helped_it(tmp_path: Path, monkeypat
 def test_the_two_time_lines_say_so_where_the_history_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warehouse = gold_rows.write(tmp_path / "w", many=0)
     stored(warehouse, replace(SAVES, cluster_id=CLUSTER, group_id="checkout"))
-    said = shown(
-        tmp_path / "w", monkeypatch, "group", opened="fold-beside", cluster=CLUSTER, group="checkout", last="all"
-    )
+    said = shown(tmp_path / "w", monkeypatch, "group", cluster=CLUSTER, group="checkout", last="all")
     assert "cannot be replayed any more" in said
 
 
@@ -160,6 +167,6 @@ def test_a_group_is_drawn_as_it_was_and_as_it_would_have_been(tmp_path: Path, mo
     assert (was.from_ms, was.to_ms) == (would.from_ms, would.to_ms)
     assert len(would.marks) == len(found.would_rebalances)
     page = {"cluster": CLUSTER, "group": "checkout", "from": str(int(begun)), "to": str(until_ms)}
-    said = shown(tmp_path / "w", monkeypatch, "group", opened="fold-beside", **page)
+    said = shown(tmp_path / "w", monkeypatch, "group", **page)
     assert "As it was" in said
     assert "100% of the rebalances" in said

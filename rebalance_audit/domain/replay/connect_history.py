@@ -133,6 +133,8 @@ def worker_timing_of(rows: Sequence[Rebalance]) -> Timing:
     is_measured = "react_ms" in timing.is_measured
     react_ms = tuple(ms * REACTING_SHARE for ms in timing.react_ms) if is_measured else REACT_MS
     timing = replace(timing, react_ms=react_ms, revoke_ms=STOP_MS)
+    if any(row.connect_delay_ms for row in rows):
+        timing = replace(timing, is_measured=(*timing.is_measured, "connect_delay_ms"))
     joins = [ms for row in rows if row.trigger in CONFIGURED for ms in _stopped_before_join_ms(row)]
     if len(joins) >= FEWEST_MEASURED:
         timing = replace(timing, revoke_ms=tuple(joins), is_measured=(*timing.is_measured, "revoke_ms"))

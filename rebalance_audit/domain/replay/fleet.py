@@ -84,6 +84,10 @@ class SettingsAdvice:
     until_ms: int | None = None
     fit_rebalances: float | None = None
     fit_causes: float | None = None
+    in_force: tuple[str, ...] = ()
+    """What `settings` were in these rebalances; without those that they do not show."""
+    client_libraries: tuple[str, ...] | None = None
+    """Those that members may use; None where one's may be any."""
     why: str
     """The answer in words, or why there is none."""
 
@@ -176,6 +180,8 @@ def _with(nothing: SettingsAdvice, option: Option, place: int) -> SettingsAdvice
         cost_lower_seconds=option.cost_lower_seconds,
         cost_upper_seconds=option.cost_upper_seconds,
         rebalances=option.rebalances,
+        in_force=tuple(f"{name}={value}" for name, value in option.in_force.items()),
+        client_libraries=option.client_libraries,
         why=option.why,
     )
 

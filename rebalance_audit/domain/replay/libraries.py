@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from rebalance_audit.domain.client_families import HABITS, RECORDS, ClientFamily, Habits, family_of_client_id
+from rebalance_audit.domain.client_families import (
+    ALL,
+    HABITS,
+    RECORDS,
+    ClientFamily,
+    Families,
+    Habits,
+    family_of_client_id,
+)
 
 from .life import Life
 from .requests import OF_OPERATORS, in_milliseconds
@@ -30,6 +38,8 @@ BROKER_SETTINGS = frozenset(
         "group.consumer.heartbeat.interval.ms",
     }
 )
+NAMED_AS_KAFKA = (ClientFamily.JAVA, ClientFamily.LIBRDKAFKA)
+"""Their settings have Kafka's names."""
 LACKING = "not possible"
 """Stands among the clients in `properties`, for libraries that lack a setting."""
 STAYING_IN_CODE = (
@@ -91,8 +101,15 @@ def _lacked(name: str, value: str) -> str:
     return name if name in _HAS else f"{name}={value}"
 
 
-def properties(asked: Mapping[str, str], slots: Sequence[str], *, is_connect: bool = False) -> dict[str, list[str]]:
-    """Lines to paste, by client or `broker`; what a client lacks is a comment."""
+def properties(
+    asked: Mapping[str, str],
+    slots: Sequence[str],
+    families: Families = ALL,
+    *,
+    is_connect: bool = False,
+) -> dict[str, list[str]]:
+    """Lines to paste, by client or `broker`; what a client lacks is a comment. `families`: those that members may
+    use; where that may be any, Java's and librdkafka's lines are given."""
     found: dict[str, list[str]] = {}
     for name, given in asked.items():
         value = in_milliseconds(given)
@@ -105,25 +122,30 @@ def properties(asked: Mapping[str, str], slots: Sequence[str], *, is_connect: bo
         if is_connect:
             found.setdefault("connect worker", []).append(f"{name}={value}")
             continue
-        for client in ("java", "librdkafka"):
+        for client in NAMED_AS_KAFKA if families == ALL else sorted(families):
             if client in lacking(name, value):
                 found.setdefault(client, []).append(f"# {client} has no {_lacked(name, value)}")
             else:
                 found.setdefault(client, []).append(_line(client, name, value, slots))
-                if client == "java" and name == "internal.leave.group.on.close" and value == "false":
+                if client == ClientFamily.JAVA and name == "internal.leave.group.on.close" and value == "false":
                     found[client].append(STAYING_IN_CODE)
-        others = [library for library in lacking(name, value) if library != "librdkafka"]
-        if others:
+        others = [library for library in lacking(name, value) if library not in NAMED_AS_KAFKA]
+        if others and families == ALL:
             found.setdefault(LACKING, []).append(f"{name}: {', '.join(others)}")
     return found
 
 
-def _line(client: str, name: str, value: str, slots: Sequence[str]) -> str:
+def _line(client: ClientFamily, name: str, value: str, slots: Sequence[str]) -> str:
+    own = name if client in NAMED_AS_KAFKA else HABITS[client].settings.get(name)
+    if own is None:
+        return f"# {name}={value}, under the name that {client} has for it"
     if name == "group.instance.id":
         if value == "none":
-            return f"# remove {name}"
+            return f"# remove {own}"
         example = slots[0] if slots else "consumer-1"
-        return f"{name}=<one name per process that survives its restarts, for example {example}>"
-    if name == "partition.assignment.strategy" and client == "java":
+        value = f"<one name per process that survives its restarts, for example {example}>"
+    if name == "partition.assignment.strategy" and client == ClientFamily.JAVA:
         return f"{name}={_JAVA_CLASSES.get(value, value)}"
-    return f"{name}={value}"
+    if client in NAMED_AS_KAFKA:
+        return f"{own}={value}"
+    return f"{own}: {value} ms" if name.endswith(".ms") else f"{own}: {value}"

@@ -139,7 +139,9 @@ def timing_of(rows: Sequence[Rebalance]) -> Timing:
         if beats.drift_ms is not None:
             timing = replace(timing, drift_ms=(beats.drift_ms,), react_ms=beats.late_ms)
             measured += ["drift_ms", "react_ms"]
-    delay_ms, again = _initial_delay(rows)
+    starts = list(_cold_starts(rows))
+    delay_ms, again = _initial_delay(starts)
+    measured += ["initial_delay_ms"] if starts else []
     return replace(timing, initial_delay_ms=delay_ms, delays_again=again, is_measured=tuple(measured))
 
 
@@ -214,14 +216,13 @@ def _cold_starts(rows: Sequence[Rebalance]) -> Iterable[ColdStart]:
         is_empty = row.outcome == "emptied"
 
 
-def _initial_delay(rows: Sequence[Rebalance]) -> tuple[int, bool | None]:
+def _initial_delay(starts: Sequence[ColdStart]) -> tuple[int, bool | None]:
     """How long a group without members waits for more of them, and whether one that was emptied waits once more for
     those that come meanwhile (None: no start shows it); below 100 ms there is no delay.
 
     A start with several members may have waited several delays, at most one for each of them: it is taken for as many
     of the default as that allows, else for one.
     """
-    starts = list(_cold_starts(rows))
     shortest_ms = min((_one_delay(start) for start in starts), default=0)
     if shortest_ms < LEAST_DELAY_MS:
         return 0, None

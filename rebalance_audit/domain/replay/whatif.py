@@ -11,8 +11,11 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from math import hypot
 
+from rebalance_audit.domain.client_families import shown
+
 from .assignors import NotAssigned
 from .deploys import deploys_of
+from .in_force import families_in, in_force_of
 from .libraries import properties, refusing, refusing_together
 from .life import Script
 from .outcome import ReplayRun
@@ -81,6 +84,10 @@ class Option:
     why: str = ""
     refused: str | None = None
     properties: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    in_force: Mapping[str, str] = field(default_factory=dict)
+    """What these settings were in the history; without those that it does not show."""
+    client_libraries: tuple[str, ...] | None = None
+    """Those that members may use; None where one's may be any."""
 
     @property
     def is_small(self) -> bool:
@@ -221,7 +228,10 @@ def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, 
     costs = sorted(after for _, after in pairs_of_cost)
     error = _model_error(situation, base, runs)
     saved_lower, saved, saved_upper = _range(saved_by_run, error)
+    lost = statistics.median(before for before, _ in pairs_of_cost)
+    saved_upper = max(saved, min(saved_upper, lost))  # nobody saves more than there is to lose
     cost_lower, cost, cost_upper = _range(costs, error)
+    families = families_in(situation.script)
     middle = sorted(runs, key=lambda run: run.cost.standstill_seconds)[len(runs) // 2]
     option = Option(
         settings=asked,
@@ -233,7 +243,9 @@ def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, 
         cost_upper_seconds=round(cost_upper, 3),
         rebalances=round(statistics.median(len(run.rebalances) for run in runs)),
         cost=middle.cost,
-        properties=properties(asked, situation.slots, is_connect=situation.script.protocol_type == "connect"),
+        properties=properties(asked, situation.slots, families, is_connect=situation.script.protocol_type == "connect"),
+        in_force=in_force_of(situation, asked),
+        client_libraries=shown(families),
     )
     return replace(
         option,

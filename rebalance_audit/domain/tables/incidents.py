@@ -162,6 +162,8 @@ GOLD_WHATIF = Table(
         col("until_ms", "bigint", "End of the evidence."),
         col("fit_rebalances", "double", "Share of the rebalances that come out again under the settings in force."),
         col("fit_causes", "double", "Share of their causes."),
+        col("in_force", "array<string>", "`name=value` that these settings were; without those that do not show."),
+        col("client_libraries", "array<string>", "Those that members may use; null where one's may be any."),
         col("why", "string", "The answer in words, or why there is none.", required=True),
     ),
     (

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from rebalance_audit.domain.client_families import ClientFamily
 from rebalance_audit.domain.replay.libraries import library_of, properties, refusing
 from rebalance_audit.domain.replay.meanings import meanings_of
 from rebalance_audit.domain.replay.requests import NAMES, RequestError, requested
@@ -69,6 +70,20 @@ def test_properties_are_for_pasting_and_name_who_lacks_them() -> None:
     assert properties({"group.initial.rebalance.delay.ms": "3s"}, [])["broker"] == [
         "group.initial.rebalance.delay.ms=3000"
     ]
+
+
+def test_who_is_known_gets_its_own_lines_alone() -> None:
+    asked = {"heartbeat.interval.ms": "1s", "partition.assignment.strategy": "cooperative-sticky"}
+    assert properties(asked, [], frozenset({ClientFamily.LIBRDKAFKA})) == {
+        "librdkafka": ["heartbeat.interval.ms=1000", "partition.assignment.strategy=cooperative-sticky"]
+    }
+    found = properties(asked, [], frozenset({ClientFamily.FRANZ_GO, ClientFamily.KAFKA_GO}))
+    assert found["franz-go"] == [
+        "kgo.HeartbeatInterval: 1000 ms",
+        "# partition.assignment.strategy=cooperative-sticky, under the name that franz-go has for it",
+    ]
+    assert found["kafka-go"][1] == "# kafka-go has no partition.assignment.strategy=cooperative-sticky"
+    assert set(properties(asked, [])) == {"java", "librdkafka", "not possible"}
 
 
 def test_every_setting_says_what_it_does_in_one_sentence() -> None:
