@@ -54,18 +54,20 @@ def source_ages(ends: Mapping[tuple[str, str], int], now_s: float) -> Metric:
 
 def alerts_waiting(warehouse: Warehouse, now_ms: int) -> Metric:
     """Without a sample where the state of alerts cannot be read: not known is not 0."""
-    from rebalance_audit.alerts.sending import AlertError, waiting_count
+    from rebalance_audit.alerts.news import AlertRound
+    from rebalance_audit.alerts.sending import waiting_count
     from rebalance_audit.alerts.state import state_of
+    from rebalance_audit.alerts.target import AlertError
     from rebalance_audit.domain.incidents import incident_of
     from rebalance_audit.warehouse.responses import responses
 
     waiting = _gauge("alerts_waiting", [])
     rows = warehouse.query("SELECT * FROM gold.incident").to_pylist()
     with contextlib.suppress(AlertError):
-        count = waiting_count(
-            [incident_of(row) for row in rows], state_of(warehouse.location), responses(warehouse), now_ms
+        current = AlertRound(
+            [incident_of(row) for row in rows], is_all=True, responses=responses(warehouse), now_ms=now_ms
         )
-        waiting.add_metric([], count)
+        waiting.add_metric([], waiting_count(current, state_of(warehouse.location)))
     return waiting
 
 

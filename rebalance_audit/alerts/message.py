@@ -9,6 +9,7 @@ from rebalance_audit.domain.detect.wording import clock, duration, listed, shown
 from rebalance_audit.domain.incidents import Incident
 
 EVIDENCE_SHOWN = 3
+RUNBOOK = "docs/runbook.md"
 TITLE_WIDTH = 400
 _TEXT_WIDTH, _REF_WIDTH, _NAME_WIDTH = 1_500, 200, 100
 _NAMES_SHOWN = 5
@@ -39,7 +40,7 @@ def title(news: News) -> str:
     return f"[{mark}] {safe(news.incident.title, TITLE_WIDTH)}"
 
 
-def body(news: News, runbook: str) -> str:
+def body(news: News) -> str:
     i = news.incident
     groups = listed([safe(g, _NAME_WIDTH) for g in i.group_ids], _NAMES_SHOWN)
     where = f"{'groups' if len(i.group_ids) > 1 else 'group'} {groups}, " if groups else ""
@@ -62,14 +63,14 @@ def body(news: News, runbook: str) -> str:
         if i.advice:
             lines.append(f"What to do: {safe(i.advice, _TEXT_WIDTH)}")
         lines.append(f"Evidence: {'  '.join(safe(ref, _REF_WIDTH) for ref in i.evidence[:EVIDENCE_SHOWN])}")
-        lines.append(f"Runbook: {runbook_url(i, runbook)}")
+        lines.append(f"Runbook: {runbook_url(i)}")
     return "\n".join(lines)
 
 
-def runbook_url(incident: Incident, runbook: str) -> str:
+def runbook_url(incident: Incident) -> str:
     """The heading of its gravest symptom, whose rule its finding id begins with."""
     rule = _RULE.match(incident.finding_ids[0]) if incident.finding_ids else None
-    return f"{runbook}#{rule[0]}" if rule else runbook
+    return f"{RUNBOOK}#{rule[0]}" if rule else RUNBOOK
 
 
 def safe(text: str, width: int) -> str:

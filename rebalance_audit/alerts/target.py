@@ -64,9 +64,8 @@ class NotDelivered(Exception):
 
 
 class Sender:
-    def __init__(self, target: str, runbook: str) -> None:
+    def __init__(self, target: str) -> None:
         self.target = target
-        self._runbook = runbook
         self.name = masked(target)
         self.key = key_of(target)
         """The target's name in the state file."""
@@ -85,7 +84,7 @@ class _Webhook(Sender):
         now = datetime.now(UTC)
         # To Alertmanager another severity is another alert: the lesser one ends where the graver begins.
         ended = [replace(n, status="over", severity=n.sent_as, sent_as=None) for n in pending if n.sent_as]
-        data = json.dumps([_alertmanager(news, self._runbook, now) for news in [*ended, *pending]]).encode()
+        data = json.dumps([_alertmanager(news, now) for news in [*ended, *pending]]).encode()
         post(self.target, data)
         yield pending
 
@@ -130,8 +129,8 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class _Apprise(Sender):
-    def __init__(self, target: str, runbook: str) -> None:
-        super().__init__(target, runbook)
+    def __init__(self, target: str) -> None:
+        super().__init__(target)
         with _apprise_log() as log:
             notifier = apprise.Apprise.instantiate(target, suppress_exceptions=True)
         if notifier is None:
@@ -151,7 +150,7 @@ class _Apprise(Sender):
             yield pending
             return
         for news in pending:
-            self._notify(title(news), body(news, self._runbook), _worst([news]))
+            self._notify(title(news), body(news), _worst([news]))
             yield [news]
 
     def _notify(self, head: str, text: str, kind: str) -> None:
@@ -163,7 +162,7 @@ class _Apprise(Sender):
             raise NotDelivered(why.rstrip(".") + ".")
 
 
-def sender_for(target: str, runbook: str) -> Sender:
+def sender_for(target: str) -> Sender:
     """The sender for a target's address. A webhook's address as Slack, Discord or Teams give it out is known to
     apprise; any other http(s) one is taken for Alertmanager's."""
     if "://" not in target:
@@ -176,14 +175,14 @@ def sender_for(target: str, runbook: str) -> Sender:
         with _apprise_log():
             is_known = apprise.Apprise.instantiate(target, suppress_exceptions=True) is not None
         if not is_known:
-            return _Webhook(target, runbook)
-    return _Apprise(target, runbook)
+            return _Webhook(target)
+    return _Apprise(target)
 
 
 def refuse_no_target(targets: Sequence[str]) -> None:
     """Raises NoTargetError if nothing could be sent to one of these."""
     for target in targets:
-        sender_for(target, "")
+        sender_for(target)
 
 
 def _worst(pending: Sequence[News]) -> str:
@@ -195,7 +194,7 @@ def _worst(pending: Sequence[News]) -> str:
     return str((apprise.NotifyType.WARNING if Severity.WARNING in severities else apprise.NotifyType.INFO).value)
 
 
-def _alertmanager(news: News, runbook: str, now: datetime) -> dict[str, Any]:
+def _alertmanager(news: News, now: datetime) -> dict[str, Any]:
     i = news.incident
     starts = _rfc3339(i.first_at_ms, now)
     ends = now + OPEN_FOR if news.status == "open" else max(_rfc3339(i.last_at_ms, now), starts)
@@ -210,9 +209,9 @@ def _alertmanager(news: News, runbook: str, now: datetime) -> dict[str, Any]:
         },
         "annotations": {
             "summary": safe(i.title, TITLE_WIDTH),
-            "description": body(news, runbook),
+            "description": body(news),
             "kind": i.kind,
-            "runbook_url": runbook_url(i, runbook),
+            "runbook_url": runbook_url(i),
         },
         "startsAt": starts.isoformat(timespec="milliseconds"),
         # An incident that is over ended in the past; Alertmanager takes that for resolved.

@@ -164,23 +164,28 @@ def send(
 ) -> bool:
     """Send news of incidents. False if a target could not be reached; the others have theirs. `except_ids`: incidents
     about which something newer than the tables was sent."""
-    from rebalance_audit.alerts.sending import send_alerts
+    from rebalance_audit.alerts.news import AlertRound
+    from rebalance_audit.alerts.sending import send_alerts, would_be_sent
     from rebalance_audit.domain.detect.wording import counted
     from rebalance_audit.domain.incidents import incident_of
     from rebalance_audit.warehouse.responses import responses
 
     rows = opened.query(*selection(known_table("gold.incident"))).to_pylist()
-    sent = send_alerts(
-        [incident_of(row) for row in rows], to, state or alert_state(opened), dry_run, least.value, is_all=True,
-        except_ids=except_ids, responses=responses(opened), now_ms=time.time_ns() // 1_000_000, out=_print_message,
-        routes=routes,
+    asked = AlertRound(
+        [incident_of(row) for row in rows], min_severity=least, is_all=True, except_ids=except_ids,
+        responses=responses(opened), now_ms=time.time_ns() // 1_000_000, routes=routes,
     )  # fmt: skip
+    place = state or alert_state(opened)
+    if dry_run:
+        messages = list(would_be_sent(asked, to, place))
+        for message in messages:
+            _print_message(message)
+        note(f"{counted(len(messages), 'message')} would be sent.", quiet=quiet)
+        return True
+    sent = send_alerts(asked, to, place)
     for failure in sent.failures:
         note(failure)
-    if dry_run:
-        note(f"{counted(len(sent.printed), 'message')} would be sent.", quiet=quiet)
-    else:
-        note(f"{counted(sent.delivered_count, 'incident')} sent.", quiet=quiet)
+    note(f"{counted(sent.delivered_count, 'incident')} sent.", quiet=quiet)
     return not sent.failures
 
 

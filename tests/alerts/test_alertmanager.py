@@ -22,7 +22,7 @@ from rebalance_audit.domain.incidents.responses import silence
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.responses import respond, responses
 from rebalance_audit.warehouse.warehouse import Warehouse
-from tests.alerts.test_sending import an_incident
+from tests.alerts.incidents import an_incident
 
 PROGRAM = "prometheus-alertmanager"
 NAMES = ("orders-app", "orders.eu", "billing", "a+b (c)|d[1]*")

@@ -14,11 +14,10 @@ import pytest
 
 from ingest.collector import CollectSettings
 from rebalance_audit.alerts import state as states
-from rebalance_audit.alerts.sending import send_alerts
 from rebalance_audit.alerts.state import KeptState, read_state, state_of
 from rebalance_audit.commands.watching.sources import SourceWatch
 from tests import object_store as faults
-from tests.alerts.test_sending import an_incident
+from tests.alerts.incidents import an_incident, send
 from tests.object_store import ObjectStore
 from tests.webhook import Webhook
 
@@ -39,17 +38,17 @@ def test_a_message_goes_out_once_while_the_disk_is_full_and_is_written_down_late
 ) -> None:
     place = tmp_path / "alerts.json"
     kept = KeptState(place)
-    send_alerts([], [receiver.url], kept)
+    send([], [receiver.url], kept)
     before = place.read_text()
     with monkeypatch.context() as at_that_time:
         at_that_time.setattr(os, "replace", full)
         for _ in range(3):
-            assert send_alerts([an_incident()], [receiver.url], kept).failures == ()
+            assert send([an_incident()], [receiver.url], kept).failures == ()
     assert (len(receiver.alerts), place.read_text()) == (1, before)
-    send_alerts([an_incident(status="over")], [receiver.url], kept)
+    send([an_incident(status="over")], [receiver.url], kept)
     assert len(receiver.alerts) == 2
     assert read_state(place) == read_state(kept)
-    assert send_alerts([an_incident(status="over")], [receiver.url], place).delivered_count == 0
+    assert send([an_incident(status="over")], [receiver.url], place).delivered_count == 0
 
 
 def test_what_others_wrote_meanwhile_stays(tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from rebalance_audit.alerts.news import AlertRound
 from rebalance_audit.alerts.routing import key_of
-from rebalance_audit.alerts.sending import send_alerts, waiting_count
+from rebalance_audit.alerts.sending import waiting_count
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.settings.choices import routes_of
 from rebalance_audit.settings.model import Settings
 from rebalance_audit.settings.reading import parse_settings
-from tests.alerts.test_sending import T_MS, an_incident
+from tests.alerts.incidents import T_MS, an_incident, send
 from tests.webhook import Webhook
 
 HOSTILE = "sink-*"
@@ -77,11 +78,11 @@ def test_what_is_sent_elsewhere_is_not_waiting_here(tmp_path: Path) -> None:
         given = settings({"orders": orders.url, "platform": platform.url, "sinks": "http://127.0.0.1:9/"}, TEAMS)
         targets = [orders.url, platform.url]
         for _ in range(2):  # the second time nothing is new
-            send_alerts([ours, theirs], targets, state, is_all=True, now_ms=T_MS, routes=routes_of(given))
+            send([ours, theirs], targets, state, is_all=True, now_ms=T_MS, routes=routes_of(given))
         assert orders.labels("incident_id") == [ours.incident_id]
         assert platform.labels("incident_id") == [theirs.incident_id]
     finally:
         orders.close()
         platform.close()
-    assert waiting_count([ours, theirs], state, now_ms=T_MS) == 0
-    assert waiting_count([ours, theirs, an_incident(3)], state, now_ms=T_MS) == 2
+    assert waiting_count(AlertRound([ours, theirs], is_all=True), state) == 0
+    assert waiting_count(AlertRound([ours, theirs, an_incident(3)], is_all=True), state) == 2

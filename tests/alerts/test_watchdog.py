@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from ingest.collector import CollectSettings
-from rebalance_audit.alerts.sending import send_alerts
 from rebalance_audit.alerts.watchdog import Watchdog
 from rebalance_audit.commands.watching.sources import SourceWatch
+from tests.alerts.incidents import send
 from tests.webhook import Webhook
 
 MINUTE_MS = 60_000
@@ -40,7 +40,7 @@ def test_each_end_is_sent_once_and_a_second_stop_again(tmp_path: Path) -> None:
     try:
         for minute, fault in enumerate([None, None, "away", "away", "away", None, None, "away", "away", None]):
             stands = watchdog.look("c", {"the brokers": fault}, minute * MINUTE_MS)
-            assert send_alerts(stands, [receiver.url], tmp_path / "state.json", is_live=True).failures == ()
+            assert send(stands, [receiver.url], tmp_path / "state.json", is_live=True).failures == ()
     finally:
         receiver.close()
     assert [alert["annotations"]["description"].split(":")[0].splitlines()[1][:5] for alert in receiver.alerts] == [

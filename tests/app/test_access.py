@@ -23,7 +23,7 @@ from rebalance_audit.domain.incidents.responses import ResponseRefused, acknowle
 from rebalance_audit.domain.teams import Sight, TeamOf
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
-from tests.alerts.test_sending import T_MS, an_incident
+from tests.alerts.incidents import T_MS, an_incident
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP, T0
 from tests.app.test_views import shown

@@ -9,13 +9,13 @@ from streamlit.testing.v1 import AppTest
 
 from app.queries import Questions
 from rebalance_audit.warehouse.warehouse import Warehouse
-from tests.alerts.test_sending import T_MS, an_incident
+from tests.alerts.incidents import T_MS, an_incident
 
 SCRIPT = """
 import os
 from app import access, hands, page
 from app.queries import opened
-from tests.alerts.test_sending import an_incident
+from tests.alerts.incidents import an_incident
 page.follow()
 hands.answers(opened(os.environ["REBALANCE_AUDIT_WAREHOUSE"], access.SEES_ALL), an_incident(1))
 """

@@ -14,7 +14,7 @@ from rebalance_audit.domain.incidents.responses import acknowledgement, standing
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.responses import respond, responses
 from rebalance_audit.warehouse.warehouse import Warehouse
-from tests.alerts.test_sending import an_incident
+from tests.alerts.incidents import an_incident
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ from ingest.collector import CollectSettings, Landed
 from ingest.errors import Retryable
 from ingest.landing import Landing
 from rebalance_audit.alerts.message import News
+from rebalance_audit.alerts.news import AlertRound
 from rebalance_audit.alerts.sending import send_alerts
 from rebalance_audit.alerts.target import NotDelivered, Sender
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
@@ -400,7 +401,7 @@ class _Life:
         return self.world.now_ms / 1_000
 
     def _send_live(self, incidents: Sequence[Incident]) -> bool:
-        return not send_alerts(incidents, [TARGET], self.state, is_live=True).failures
+        return not send_alerts(AlertRound(incidents, is_live=True), [TARGET], self.state).failures
 
     def caught_up(self) -> None:
         self._run_tables(set())
@@ -417,7 +418,7 @@ class _Life:
 
     def _run_tables(self, newer: set[str]) -> None:
         incidents = Tables(self.warehouse).incidents()
-        send_alerts(incidents, [TARGET], self.state, is_all=True, except_ids=newer)
+        send_alerts(AlertRound(incidents, is_all=True, except_ids=newer), [TARGET], self.state)
 
 
 def run(seed: int, rate: float) -> tuple[Outcome, Plan]:
@@ -433,7 +434,7 @@ def run(seed: int, rate: float) -> tuple[Outcome, Plan]:
             stack.enter_context(patch.object(module, "Message", Message))
         sender = SimulatedSender(receiver)
         stack.enter_context(
-            patch.object(rebalance_audit.alerts.sending, "sender_for", lambda target, runbook: sender)
+            patch.object(rebalance_audit.alerts.sending, "sender_for", lambda target: sender)
         )  # fmt: skip
         lives = 0
         while not world.is_over or plan.is_dead:

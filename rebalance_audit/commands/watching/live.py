@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from rebalance_audit.commands.output import note
 from rebalance_audit.commands.watching.outages import passing_sentence
-from rebalance_audit.domain.kinds import Severity
 
 if TYPE_CHECKING:
     from ingest.collector import Landed
@@ -94,6 +93,7 @@ class LiveWatch:
         return ClusterMemory(cluster_id, past, limits)
 
     def _send(self, incidents: Sequence[Incident]) -> bool:
+        from rebalance_audit.alerts.news import AlertRound
         from rebalance_audit.alerts.sending import send_alerts
         from rebalance_audit.domain.detect.wording import counted
         from rebalance_audit.warehouse.responses import responses
@@ -103,10 +103,11 @@ class LiveWatch:
             return True
         try:
             opened = Warehouse.open(self._rounds.opened.location)  # the other is the main thread's
-            sent = send_alerts(
-                incidents, self._rounds.alert_to, self._rounds.alert_state, min_severity=Severity.WARNING, is_live=True,
-                responses=responses(opened), now_ms=time.time_ns() // 1_000_000, routes=self._rounds.routes,
+            asked = AlertRound(
+                incidents, is_live=True, responses=responses(opened), now_ms=time.time_ns() // 1_000_000,
+                routes=self._rounds.routes,
             )  # fmt: skip
+            sent = send_alerts(asked, self._rounds.alert_to, self._rounds.alert_state)
         except Exception as error:  # the tables say it, when they can be written again
             if (sentence := passing_sentence(error)) is None:
                 raise

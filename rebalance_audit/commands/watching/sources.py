@@ -121,13 +121,16 @@ class SourceWatch(threading.Thread):
                 sent = stopped
 
     def _is_sent(self, stands: Sequence[Incident], state: KeptState) -> bool:
-        from rebalance_audit.alerts.sending import AlertError, send_alerts
+        from rebalance_audit.alerts.news import AlertRound
+        from rebalance_audit.alerts.sending import send_alerts
+        from rebalance_audit.alerts.target import AlertError
         from rebalance_audit.warehouse.warehouse import WarehouseError
 
         if not self._alert_to:
             return True
         try:
-            failures = send_alerts(stands, self._alert_to, state, is_live=True, routes=self._routes).failures
+            asked = AlertRound(stands, is_live=True, routes=self._routes)
+            failures = send_alerts(asked, self._alert_to, state).failures
         except (AlertError, WarehouseError) as error:
             failures = (str(error),)
         for failure in failures:
