@@ -1,4 +1,4 @@
-"""The evidence of one group in memory: a set, in which what both the tables and the collector bring is there once."""
+"""The evidence of one group in memory: a set, so that what the tables and the collector both bring is kept once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GroupPast:
     events: Sequence[Event] = ()
     marks: Sequence[CommitMark] = ()
     is_whole: bool = True
-    """Nothing older was left out."""
+    """False if older evidence was left out."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class GroupMemory:
     """Offsets of its records."""
     is_whole: bool = True
     is_new: bool = False
-    """The tables held nothing of it when it came into memory."""
+    """True if the tables held nothing of it when it came into memory."""
     rebalances: Sequence[Rebalance] = ()
     tasks: Sequence[ConnectTask] = ()
     findings: Sequence[Finding] = ()
@@ -72,7 +72,7 @@ class GroupMemory:
         return {(OFFSETS_TOPIC, number) for number in named if isinstance(number, int)}
 
     def add(self, event: Event) -> bool:
-        """False for one that is there."""
+        """False if it is there already."""
         if event.ref in self.events:
             return False
         self.events[event.ref] = event
@@ -100,7 +100,7 @@ class GroupMemory:
         return last
 
     def _stretch(self, mark: CommitMark) -> int:
-        """How many records of the group are before it."""
+        """How many records of the group stand before this offset."""
         return bisect_left(self.boundaries[mark.offsets_topic, mark.offsets_partition], mark.first_offset)
 
     def trim(self) -> None:

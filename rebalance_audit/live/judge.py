@@ -1,6 +1,6 @@
-"""A thread that is given what was landed, folds the groups it concerns, and sends what is new. The tables come later.
+"""A thread that takes what was landed, folds the groups that it concerns, and sends what is new. The tables come later.
 
-An alert never comes before its evidence is durable: what the judge hears of is landed already.
+An alert never precedes its evidence: the judge only gets what is already landed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ FOLD_SHARE = 0.2
 FORGET_S = 3_600.0
 """A group that was quiet for so long leaves the memory."""
 MOST_GROUPS = 1_000
-"""Of more groups those leave that were quiet longest, if the tables hold all of them: of a group in memory each commit
-is decoded."""
+"""Each commit of a group in memory is decoded. Of more groups than these, those that were quiet longest leave, once the
+tables hold all of their evidence."""
 SAID_AT_LEAST = 1_000
-"""At least so many incidents keep what was sent about them, whether they are in memory or not."""
+"""What was sent is remembered of at least so many incidents, whether their groups are in memory or not."""
 _READ = ("offset", "timestamp_ms", "key", "value")
 
 
@@ -74,9 +74,9 @@ class Judge(threading.Thread):
         clock: Callable[[], float] = time.monotonic,
         epoch_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`memory` is called once, when the tables hold all that was there before. `send`: False if a target did not
-        take what is new. `show`: what goes on now and what is just in, whenever that changes. `on_news`: called after
-        each look at groups, when their alerts are sent. `team`: the team of a group."""
+        """`memory` makes the memory, once, when the tables hold all that was there before. `send` returns False if a
+        target did not take what is new. `show` gets what goes on now and what came in last, whenever that changes.
+        `on_news` is called after each look at groups, when their alerts are sent. `team` names the team of a group."""
         super().__init__(name="judge", daemon=True)
         self._make_memory, self._send, self._on_news, self._clock = memory, send, on_news, clock
         self._make_showing = partial(Showing, show=show, team=team, clock=clock, epoch_ms=epoch_ms)
@@ -105,18 +105,19 @@ class Judge(threading.Thread):
             self._changed.notify()
 
     def begin(self, *, reads_tables: bool = False) -> None:
-        """The tables hold all that was there before the first `hear`. `reads_tables`: now, so that the first alert does
-        not wait for it; otherwise when the first evidence arrives."""
+        """Say that the tables hold all that was there before the first `hear`. `reads_tables`: read them now, so
+        that the first alert does not wait; otherwise they are read when the first evidence arrives."""
         with self._changed:
             self._is_ready, self._reads_tables = True, reads_tables
             self._changed.notify()
 
     def stored(self, until: float) -> None:
-        """The tables hold all that was landed before this moment of the clock."""
+        """Say that the tables hold all that was landed before this moment of the clock."""
         self._stored_until = until
 
     def published(self, until: float) -> None:
-        """The tables hold what was landed before this moment of the clock, but for commits that nobody waits for."""
+        """Say that the tables hold what was landed before this moment of the clock, except commits that no group waits
+        for."""
         with self._changed:
             self._published_until = until
             self._changed.notify()
@@ -182,7 +183,7 @@ class Judge(threading.Thread):
         return self._showing
 
     def take(self, memory: ClusterMemory, news: Sequence[AnyLanded]) -> None:
-        """Note what these say, and which groups are to be folded."""
+        """Take in what was landed, and note which groups are to be folded."""
         showing = self._shown(memory)
         for landed in news:
             before, seen_until_ms = set(memory.groups), memory.seen_until_ms
@@ -285,7 +286,7 @@ class Judge(threading.Thread):
     # ---- commits
 
     def _wanted(self, memory: ClusterMemory, cluster_id: str, run: Any) -> Iterator[SourceRecord]:
-        """All records of a run but commits of groups that are not in memory."""
+        """All records of a run except commits of groups that are not in memory."""
         columns = pa.table({name: run.columns[name] for name in _READ})
         keys: list[bytes | None] = columns["key"].to_pylist()
         if run.topic == OFFSETS_TOPIC:

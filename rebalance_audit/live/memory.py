@@ -57,7 +57,7 @@ class ClusterPast:
     rows: ClusterRows | None = None
     """What happened to groups from `since_ms` on."""
     since_ms: int | None = None
-    """Nothing that began before this instant still goes on. None: `rows` begin with the first evidence."""
+    """Whatever began before this instant is over. None: `rows` begin with the first evidence."""
 
 
 class Past(Protocol):
@@ -87,7 +87,7 @@ class ClusterMemory:
         self.cluster_id, self._past, self._limits = cluster_id, past, limits
         self.groups: dict[str, GroupMemory] = {}
         self._keys: set[bytes] = set()
-        """The names of the groups in memory, as commits have them."""
+        """The names of the groups in memory, as the bytes in keys of commits."""
         self._files: dict[tuple[str, str], list[SourceLine]] = {}
         """The last lines of each file, the one read last at the end."""
         self.open_groups: set[str] = set()
@@ -99,7 +99,7 @@ class ClusterMemory:
         self.forget()
 
     def forget(self) -> None:
-        """Read everything again from the tables, which hold all that came until now."""
+        """Forget everything, and read it again from the tables, which hold all that came until now."""
         for of_groups in (self.groups, self._keys, self.open_groups, self.waiting, self.committed):
             of_groups.clear()
         known = self._past.of_cluster()

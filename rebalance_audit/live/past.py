@@ -111,7 +111,7 @@ class WarehousePast:
 
 
 def _newest() -> str:
-    """One more than is kept shows that there was more."""
+    """One more than is kept, which shows that there was more."""
     return f"ORDER BY at_ms DESC, ref) <= {MOST_EVENTS + 1}"
 
 

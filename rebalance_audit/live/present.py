@@ -1,4 +1,4 @@
-"""What is going on right now in one cluster, and what is just in, as `watch` says it to the app: a note beside tables.
+"""What goes on right now in one cluster, and what came in last: a note beside the tables, from `watch` for the app.
 
 The tables follow within seconds and then hold the same; a note is replaced whole and counts only while it is fresh.
 """
@@ -16,7 +16,7 @@ from rebalance_audit.warehouse.just_in import NOTES, NOTHING, JustInRows, from_n
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 FRESH_MS = 10_000
-"""While something goes on the note is written every second; an older one is of a `watch` that stopped."""
+"""While something goes on, the note is written every second; an older note is from a `watch` that stopped."""
 MOST_RUNNING = 50
 """Groups that the note names, those with most standing still first; the rest is counted."""
 

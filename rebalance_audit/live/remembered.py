@@ -38,12 +38,12 @@ class RememberedCluster:
         self._findings: dict[str | None, list[Finding]] = defaultdict(list)
         self._incidents: dict[str, Incident] | None = None
         self._open: set[str] = set()
-        """Incidents that time may end."""
+        """Incidents that may end by time alone, without news."""
         self._let_go_at_ms = 0
         self._of_group: dict[str, set[str]] = defaultdict(set)
         self._of_thing: dict[str, set[str]] = defaultdict(set)
         self._names: dict[str, set[str]] = {}
-        """By group, every name of a place that one of its members may have gone from."""
+        """By group: hosts, addresses and names of its members that left."""
         self._named: dict[str, set[str]] = defaultdict(set)
         """The groups by these names."""
         self._changed: dict[str, int] = {}
@@ -74,11 +74,11 @@ class RememberedCluster:
         self._name(group_id, now)
 
     def incidents(self, now_ms: int) -> list[Incident]:
-        """The incidents of the whole cluster, as `incidents_of` returns them."""
+        """All incidents of the cluster, as `incidents_of` returns them."""
         return _in_order(self._known_at(now_ms).values())
 
     def incidents_of(self, groups: Collection[str], now_ms: int) -> list[Incident]:
-        """Those that concern one of these groups, without a look at the others."""
+        """The incidents that concern one of these groups, found by an index."""
         known = self._known_at(now_ms)
         return _in_order(known[i] for i in {i for group_id in groups for i in self._of_group.get(group_id, ())})
 

@@ -1,4 +1,4 @@
-"""What the judge shows to readers: which groups have news that no publication holds, and when the note of the present
+"""What the judge shows to readers: which groups have news that is not published yet, and when the note of the present
 is written."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spark_jobs.flat_rows import TeamOfGroup
 SHOW_S = (0.5, 3.0)
 """How often the note is written while it changes, and while something goes on and it does not."""
 COMMITTED_AFTER_S = (1.0, 2.0, 4.0)
-"""A group is folded again so long after news of it if it committed meanwhile, which bounds its pauses."""
+"""After news of a group it is folded again so much later, if it committed meanwhile: commits bound its pauses."""
 
 
 class Showing:
@@ -32,7 +32,7 @@ class Showing:
         self.memory, self._show, self._clock, self._epoch_ms = memory, show, clock, epoch_ms
         self._unpublished = Unpublished(memory.cluster_id, team)
         self._news_from: dict[str, int] = {}
-        """By group, the instant from which on its news is. Until the tables hold it, with the commits after it."""
+        """By group, the instant where its news begins; kept until the tables hold the news and the commits after it."""
         self._news_at: dict[str, float] = {}
         self._again_at: dict[str, list[float]] = {}
         """By group, when it is folded again if it committed."""
@@ -41,13 +41,13 @@ class Showing:
         """Whether the note says anything, and whether there is something else to say by now."""
 
     def news(self, group_id: str, seen_until_ms: int, at: float) -> None:
-        """`seen_until_ms`: so far evidence reached before."""
+        """Note news of a group. `seen_until_ms`: how far its evidence reached before."""
         self._news_from.setdefault(group_id, seen_until_ms - LATE_MS)
         self._news_at[group_id] = at
         self._again_at[group_id] = [at + after_s for after_s in COMMITTED_AFTER_S]
 
     def committed(self) -> dict[str, float]:
-        """By group, when to fold those again that committed."""
+        """By group, when to fold it again; only groups that committed."""
         return {group_id: self._again_at[group_id][0] for group_id in self.memory.committed & self._again_at.keys()}
 
     def folded(self, group_id: str, before: Sequence[Rebalance], at: float) -> None:
@@ -67,7 +67,8 @@ class Showing:
         self._is_outdated = True
 
     def published(self, until: float) -> None:
-        """The tables hold what was landed before this moment of the clock, but for commits that nobody waits for."""
+        """Say that the tables hold what was landed before this moment of the clock, except commits that no group waits
+        for."""
         self._unpublished.published(until)
         for group_id in [g for g, at in self._news_at.items() if at < until and g not in self._again_at]:
             self.forget(group_id)

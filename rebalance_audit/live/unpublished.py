@@ -1,4 +1,4 @@
-"""What the judge worked out and no publication holds yet: rows of gold, made by what makes them in the stages."""
+"""What the judge worked out and is not published yet: rows of gold, made by the functions of the stages."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from spark_jobs.flat_rows import TeamOfGroup, flat_rows
 MOST_BYTES = 4_000_000
 """Chosen: some 800 rebalances of four members. What came last stays, and the rest is counted."""
 LATE_MS = 15_000
-"""A rebalance that ended so long before news of its group arrived may still be part of the news: logs are read, and
-sessions end, later."""
+"""News of a group may concern a rebalance that ended up to so long before: logs are read later, and sessions end
+later."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class _Owner:
     ids: frozenset[str] = frozenset()
     """Its rebalances."""
     gone: frozenset[str] = frozenset()
-    """Those that it had, and that turned out to be no rebalances of their own."""
+    """Rebalances that it had before, and that turned out to be none of their own."""
 
 
 class Unpublished:
@@ -85,7 +85,7 @@ class Unpublished:
         self._left_out = 0
 
     def rows(self) -> JustInRows:
-        """All of them; of too many the newest."""
+        """All of them; if they are too many, the newest."""
         self._add_new()
         self._make_room()
         rows = dict(self._of_groups)
@@ -102,7 +102,7 @@ class Unpublished:
         )
 
     def _add_new(self) -> None:
-        """Makes the rows of what is new, and lets go of what others replace."""
+        """Make the rows of what is new, and drop the rows that these replace."""
         made = self._rows_of_groups() if self._new_groups else {}
         stays = self._groups.keys() - self._new_groups.keys()
         self._of_groups = {
@@ -139,7 +139,7 @@ class Unpublished:
         }
 
     def _make_room(self) -> None:
-        """Lets go of what came first, until the rest has room."""
+        """Drop the oldest, until the rest fits."""
         size = sum(table.nbytes for table in (*self._of_groups.values(), self._of_incidents) if table is not None)
         count = len(self._groups) + len(self._incidents)
         if size <= MOST_BYTES or count == 0:
