@@ -51,7 +51,7 @@ looks, it sends none any more (AbstractCoordinator.HeartbeatThread)."""
 
 
 SAME_WAKE_MS = 1
-"""What is due within it is done in one go."""
+"""What is due within this time is done in one go."""
 
 
 class State(Enum):
@@ -114,7 +114,7 @@ class ClassicGroup(PlayedGroup):
             self.reacts(process)
 
     def is_requested(self, trigger: str) -> None:
-        """A member that can poll re-joins by itself; the leader, if it lives."""
+        """Some member that can poll re-joins by itself; the leader, if it lives."""
         seats = [self.seats[self.leader]] if self.leader in self.seats else []
         for seat in [*seats, *self.seats.values()]:
             if seat.process.is_alive and self.state is State.STABLE:
@@ -303,7 +303,8 @@ class ClassicGroup(PlayedGroup):
         return self.revoking[process.family]
 
     def rejoining_ms(self) -> float:
-        """Cooperative: from the revoked callback to the request to join, at the next poll and after the commit."""
+        """Cooperative: the time from the revoked callback to the request to join, at the next poll and after the
+        commit."""
         return draw(self.rng, self.timing.react_ms)
 
     def delivering_ms(self, process: PlayedProcess) -> float:
@@ -397,7 +398,7 @@ class ClassicGroup(PlayedGroup):
         return {t: n for t, n in self.topics.items() if any(t in topics for topics in wanted)}
 
     def is_given(self, seat: Seat, process: PlayedProcess, generation: int) -> None:
-        """The member learns what it has; a cooperative one that must give up does so and joins again."""
+        """The member gets its assignment; a cooperative one that must give partitions up does so, and joins again."""
         if generation != self.generation or seat.process is not process or not process.is_alive:
             return
         now_ms = self.loop.now_ms

@@ -57,7 +57,7 @@ class ConnectGroup(ClassicGroup):
     follow_up: Cause = Cause.CONNECT_REVOCATION_FOLLOW_UP
     memory: IncrementalAssignor | None = None
     memory_of: PlayedProcess | None = None
-    """The worker whose memory that is: a new leader begins without."""
+    """The leader that keeps this memory; a new leader begins with an empty one."""
     is_asked_again: bool = False
     """A configuration changed while the workers were joining: they join once more."""
     stopped_generation: int = -1
@@ -75,7 +75,7 @@ class ConnectGroup(ClassicGroup):
         ClassicGroup.after_loss(self, OF_WORKERS.get(trigger, trigger))
 
     def grows(self, grown: Grown) -> None:
-        """Connectors were made, changed or deleted: every worker reads that for itself, and joins again; but for an
+        """Connectors were made, changed or deleted: every worker reads that for itself, and joins again, except an
         eager one that knew of it when it joined before."""
         self.is_configured(grown.partitions)
         self.all_join_again(Cause.CONNECT_CONFIG_CHANGED, grown.heard_by_heartbeat)
@@ -92,7 +92,7 @@ class ConnectGroup(ClassicGroup):
         self.all_join_again(Cause.CONNECT_CONFIG_CHANGED)
 
     def all_join_again(self, trigger: Cause, but_for: frozenset[str] = frozenset()) -> None:
-        """`but_for`: client ids of those that hear of it at their heartbeat."""
+        """`but_for`: client ids of workers that learn of it at their heartbeat."""
         if self.state in (State.PREPARING, State.COMPLETING):
             self.is_asked_again = trigger == Cause.CONNECT_CONFIG_CHANGED
         elif self.state is State.STABLE:
@@ -137,7 +137,7 @@ class ConnectGroup(ClassicGroup):
         return found
 
     def delivering_ms(self, process: PlayedProcess) -> float:
-        """The mean of all that it starts."""
+        """The mean over all that the worker starts."""
         kinds = [task == CONNECTOR_ITSELF for _, task in self.seats[process.seat_key].assigned]
         total_ms = 0.0
         for is_connector in (True, False):

@@ -53,15 +53,15 @@ class EagerConnectGroup(ConnectGroup):
     free: set[PlayedProcess] = field(default_factory=set)
     """Workers that neither stop nor join nor start their work."""
     heard: set[PlayedProcess] = field(default_factory=set)
-    """They heard of a rebalance, and have not let go for it."""
+    """Workers that learned of a rebalance and have not stopped their work for it yet."""
     news: set[PlayedProcess] = field(default_factory=set)
-    """They read a change, and have not let go for it (needsReconfigRebalance)."""
+    """Workers that read a change and have not stopped their work for it yet (needsReconfigRebalance)."""
     has_read: dict[PlayedProcess, int] = field(default_factory=dict)
     """How many changes each worker has read."""
     has_said: dict[PlayedProcess, int] = field(default_factory=dict)
-    """How many it had read when it asked to join last."""
+    """How many changes it had read when it asked to join last."""
     unwritten: dict[PlayedProcess, list[str]] = field(default_factory=dict)
-    """Connectors that each worker started and has not had the tasks written of."""
+    """Connectors that each worker started and whose tasks it has not had written yet."""
     started: set[str] = field(default_factory=set)
     """Connectors that were started before their tasks were known."""
     again: dict[str, int] = field(default_factory=dict)
@@ -76,7 +76,8 @@ class EagerConnectGroup(ConnectGroup):
     # ---- the configuration
 
     def grows(self, grown: Grown) -> None:
-        """In the history it was written at this time. Here the leader may be busy with a rebalance."""
+        """In the history the change was written at this time. In the replay the leader may be busy with a rebalance
+        then."""
         counts = {name: count for name, count in grown.partitions.items() if self.in_history.get(name) != count}
         counts |= {name: CONNECTOR_ITSELF for name in self.in_history if name not in grown.partitions}
         self.in_history = dict(grown.partitions)
@@ -133,7 +134,7 @@ class EagerConnectGroup(ConnectGroup):
         ConnectGroup.asks_to_join(self, process)
 
     def goes_on(self, process: PlayedProcess) -> None:
-        """What a worker does next that is free; one that is not comes back to it."""
+        """The next act of a worker that is free; one that is busy comes back to it."""
         if process not in self.free or not process.is_alive or not self.has_seat(process):
             return
         if self.waiting and process is self.leading():
@@ -197,7 +198,7 @@ class EagerConnectGroup(ConnectGroup):
         self.known = dict(self.topics)
 
     def is_given(self, seat: Seat, process: PlayedProcess, generation: int) -> None:
-        """It has started its work, and cannot do anything else before."""
+        """It has started its work; before that it could do nothing else."""
         ConnectGroup.is_given(self, seat, process, generation)
         if process.is_alive and self.has_seat(process):
             self.polling_since_ms[process] = self.loop.now_ms

@@ -25,8 +25,8 @@ STOP_MS = (144, 255, 270, 314, 329, 350)
 """How long the lab's tasks need to stop; they sleep for half a second between two polls (golden captures of eager
 workers on 4.3.0 and of a connector's life on 2.7.2)."""
 LATE_STOP_MS = 1_000
-"""Who stops so much after the join phase began did not read of the change by itself; a choice. The lab's tasks stop
-within 0.6 s."""
+"""A worker that stops so much after the join phase began did not read the change by itself; a choice. The lab's tasks
+stop within 0.6 s."""
 REACT_MS = (4, 6, 8, 12, 15, 20, 40)
 """From when a worker hears that the group rebalances to when it stops its tasks, where the history shows nothing."""
 REACTING_SHARE = 0.3
@@ -46,7 +46,7 @@ class ConnectReader(ScriptReader):
     """By rebalance id, the connectors and tasks that its new configuration deleted."""
 
     def sees_partitions(self, row: Rebalance, start: Moment, is_first: bool) -> None:
-        """Only a change of configuration changes what there is: what waits for its worker is not gone."""
+        """Only a change of configuration adds or removes resources: one that waits for its worker is not gone."""
         for movement in row.movements:
             if movement.connector is not None:
                 task = CONNECTOR_ITSELF if movement.task is None else movement.task
@@ -171,7 +171,7 @@ def _stops_of(rows: Sequence[Rebalance]) -> dict[str, list[int]]:
 
 
 def _stopping_ms(stops: Sequence[int], leaves_ms: int) -> int | None:
-    """In the mean; None where nothing of it stopped soon before it left."""
+    """The mean; None where nothing of this worker stopped soon before it left."""
     soon = [leaves_ms - at_ms for at_ms in stops if 0 <= leaves_ms - at_ms <= LONGEST_STOP_MS]
     return round(statistics.mean(soon)) if soon else None
 

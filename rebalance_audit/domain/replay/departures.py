@@ -1,4 +1,4 @@
-"""Departures whose cause the evidence leaves open, and that are played as what fits alone.
+"""Departures whose cause the evidence leaves open: each is played as the only cause that fits.
 
 librdkafka sends the same LeaveGroup when it is closed and when its application has not polled for too long, and a
 client that an administrator removed looks the same, too. Reconstruction leaves that open where commits do not decide
@@ -54,7 +54,8 @@ def _was_busy(row: Rebalance, member: Member) -> bool:
 
 
 def _is_away_longer(rows: Sequence[Rebalance], member: Member, heartbeat_ms: int) -> bool:
-    """Than a member that was removed, which hears of it at its next heartbeat and joins again."""
+    """Whether it came back later than a removed member would, which learns of it at its next heartbeat and joins
+    again."""
     back_ms = next(
         (
             row.started_at_ms

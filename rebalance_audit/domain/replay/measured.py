@@ -38,7 +38,7 @@ class Measured:
     """None: a pause has no upper bound."""
     unbounded_count: int = 0
     stood: tuple[Stood, ...] = ()
-    """What the cost is the sum of, as far as its times are known."""
+    """The parts of the cost, as far as their times are known."""
 
 
 def measured_cost(rows: Sequence[Rebalance]) -> Measured:
@@ -47,7 +47,7 @@ def measured_cost(rows: Sequence[Rebalance]) -> Measured:
     cold_since: int | None = None
     is_empty = True
     was_stopped = False
-    """Nobody has been given anything since a row said that the group is empty."""
+    """True if nothing was assigned since a row said that the group is empty."""
     for row in rows:
         if is_empty and row.outcome != "emptied":
             cold_since = row.started_at_ms or row.joined_at_ms or row.assigned_at_ms
@@ -111,7 +111,7 @@ def _bounds(movement: Movement, put_out: frozenset[str], row: Rebalance) -> tupl
 
 
 def _idle_ms(movement: Movement, row: Rebalance, likely_ms: float) -> float:
-    """The part of the time in which the partition belonged to a process that was gone."""
+    """The part of the pause in which the partition belonged to a process that was gone."""
     if row.kind == "static_rewrite":
         return likely_ms
     silent = {
@@ -203,7 +203,7 @@ class ColdStart:
     wait_ms: int
     member_count: int
     is_new: bool
-    """The group's first; else it was emptied before."""
+    """True for the group's first start; False if the group was emptied before."""
 
 
 def _cold_starts(rows: Sequence[Rebalance]) -> Iterable[ColdStart]:

@@ -1,8 +1,8 @@
 """The same history with more or fewer members: what a deploy, a start or a stop of the group does to each of them.
 
-A member more goes through what the group as a whole goes through: it starts with the others, is restarted after them in
-every deploy, and stops when all of them do. It dies of nothing by itself. A member less takes its own trouble with it,
-so that those with the least trouble go first.
+An added member goes through what the group as a whole goes through: it starts with the others, is restarted after them
+in every deploy, and stops when all of them do. It has no trouble of its own. A removed member takes its own trouble
+with it, so those with the least trouble are removed first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def most_at_once(script: Script) -> int:
 
 
 def resized(script: Script, count: int | None) -> Script:
-    """`count` None: as it was. The lives of members more come last."""
+    """`count` None: as it was. The lives of added members come last."""
     if count is None:
         return script
     present = _slots_at_the_busiest(script)
@@ -81,7 +81,7 @@ def _with(script: Script, more: int) -> Script:
 
 
 def _lives_of(script: Script, slot: str, place: int) -> list[Life]:
-    """`place`: the first, second … member more."""
+    """`place`: the first, second … added member."""
     model = max(script.lives, key=lambda life: _to_ms(life, script) - _from_ms(life, script))
     stops = _outages(script)
     restarts = [_after_the_others(deploy, place) for deploy in _deploys(script)]
@@ -148,7 +148,7 @@ def _after_the_others(deploy: Sequence[Redeployment], place: int) -> tuple[int, 
 
 
 def _shared_out(script: Script, before: Script) -> Script:
-    """What the group held at the beginning, in equal runs among those who are there then."""
+    """What the group held at the beginning, shared out in equal runs among the members that are there then."""
     held: list[Partition] = sorted(p for life in before.lives for p in life.owned_at_first)
     first = [n for n, life in enumerate(script.lives) if life.started is None]
     lives = [replace(life, owned_at_first=()) for life in script.lives]

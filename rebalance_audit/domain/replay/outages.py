@@ -12,13 +12,13 @@ from .standstill import LONGEST_OUTAGE_MS
 
 class CertainOutage(NamedTuple):
     until_ms: float
-    """The first process is back then at the earliest."""
+    """The earliest time at which the first process is back."""
     lasts_ms: float
     """At least."""
 
 
 def outages_of(script: Script) -> Iterator[CertainOutage]:
-    """Those that count as such for certain, however a run draws the script's instants between their bounds."""
+    """Outages that are certain, however a run draws the script's instants between their bounds."""
     spans = sorted(
         (
             (script.from_ms, script.from_ms)

@@ -27,4 +27,4 @@ class ReplayRun:
     rewrite_count: int = 0
     """Static members that came back without a rebalance."""
     stood: tuple[tuple[Hashable, float, float, Why], ...] = ()
-    """Resource, from, until (ms), why: what the cost is the sum of."""
+    """(resource, from, until in ms, why): the parts of the cost."""

@@ -57,7 +57,7 @@ class PlayedGroup(ABC):
 
     @abstractmethod
     def seats_initially(self, processes: list[PlayedProcess]) -> None:
-        """The group is stable; these are its members, with what they owned."""
+        """Begin with a stable group of these members, which own what they owned in the history."""
 
     @abstractmethod
     def asks_to_join(self, process: PlayedProcess) -> None:
@@ -74,20 +74,20 @@ class PlayedGroup(ABC):
 
     @abstractmethod
     def watch_session(self, process: PlayedProcess, *, is_silent: bool = False) -> None:
-        """Nobody heartbeats for it any more."""
+        """Its heartbeats end: from here on only its session is watched."""
 
     @abstractmethod
     def catches_up(self, process: PlayedProcess) -> None:
-        """It polls again, and still has its place."""
+        """It polls again, and is still a member."""
 
     @abstractmethod
     def is_requested(self, trigger: str) -> None:
-        """Somebody asks for a rebalance, or the topics changed."""
+        """A member asks for a rebalance, or the topics changed."""
 
     # ---- the script
 
     def run(self, most_ms: float = inf) -> ReplayRun:
-        """TooDear as soon as it is seen to cost more than that."""
+        """Raises TooDear as soon as the run costs more than `most_ms`."""
         initial = [self.process_of(life) for life in self.script.lives if life.started is None]
         since_ms = self.rng.uniform(0, self.settings.heartbeat_interval_ms)
         for process in initial:
@@ -161,7 +161,8 @@ class PlayedGroup(ABC):
         self.loop.at(ended_ms, partial(by_end[life.end or End.CRASHED], process))
 
     def is_there(self, process: PlayedProcess, since_ms: float) -> None:
-        """It ran before the history begins. All heartbeat from one join phase on; if not known, from some."""
+        """A process that ran before the history begins. Heartbeats of all begin at one join phase; at a random one if
+        it is not known."""
         now_ms = self.loop.now_ms
         settled_ms = now_ms - since_ms if self.script.settled_ms is None else self.script.settled_ms
         self.ledger.process_starts(process, now_ms)

@@ -47,17 +47,17 @@ class PlayedProcess:
     is_in: bool = False
     """It believes that it is a member."""
     claimed: Subscriber | None = None
-    """What it said last when it joined, to an assignor that does not ask what it owns."""
+    """What its last request to join said, for an assignor that does not ask what it owns."""
     wakes_from_ms: float = 0.0
     """From its latest assignment on librdkafka's thread looks at what is due."""
     asked_ms: float = 0.0
     """When it asked to join last."""
     is_joining: bool = False
-    """It has let go, and its request to join is on its way."""
+    """It has given up what it had to, and its request to join is on its way."""
     lives_on: int = 0
-    """Memberships it has had."""
+    """How many memberships it has had."""
     seat_key: str = field(init=False)
-    """Names its seat at the coordinator: its instance id outlives it, its member id does not."""
+    """Its name at the coordinator: an instance id outlives the process, a member id does not."""
 
     def __post_init__(self) -> None:
         self.seat_key = self.member_id if self.instance_id is None else f"static {self.instance_id}"

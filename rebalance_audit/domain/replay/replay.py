@@ -27,7 +27,7 @@ def replay(
     """`counts_outages`: a group that was away altogether for a short while stood still, too. `most_ms`: TooDear as soon
     as a run is seen to cost more.
 
-    NotAssigned where the group's leader would find no assignment.
+    Raises NotAssigned where the group's leader would find no assignment.
     """
     if script.protocol_type == "connect":
         # The history of an eager cluster has every round that a change of its configuration led to.

@@ -66,8 +66,8 @@ class Situation:
     base: dict[int, list[ReplayRun]] = field(default_factory=dict)
     """Runs under the settings in force, by how long they go on after the history ends."""
     kept: dict[tuple[GroupSettings, int], list[ReplayRun]] | None = None
-    """Runs by their settings and by how long they go on, seeds from 0 on: more of them begin after these. None: nothing
-    is kept, since runs of a long history are large."""
+    """Runs by their settings and by how long they go on, with seeds from 0 on; further runs take the next seeds. None:
+    nothing is kept, since runs of a long history are large."""
     once_more: dict[int, tuple[Life, ...]] = field(default_factory=dict)
     """The script's lives as each seed has them, where settings change none."""
 

@@ -57,9 +57,9 @@ class Ledger:
     def __init__(self, resources: Iterable[Hashable], *, counts_outages: bool = False) -> None:
         self.counts_outages = counts_outages
         self._dark_since: float | None = None
-        """Since when no process runs at all."""
+        """The instant since which no process runs at all."""
         self.stood: list[tuple[Hashable, float, float, Why]] = []
-        """What the cost is the sum of."""
+        """The parts of the cost."""
         self._workers: dict[Hashable, set[Hashable]] = {r: set() for r in resources}
         self._since: dict[Hashable, tuple[float, Why]] = {}
         self._had_owner: set[Hashable] = set()
@@ -71,7 +71,7 @@ class Ledger:
         self._workers.setdefault(resource, set())
 
     def are_gone(self, resources: Iterable[Hashable], at_ms: float) -> None:
-        """Somebody deleted them: nobody waits for them any more, even if somebody still works on them."""
+        """These resources were deleted: none of them stands still any more, even if a process still works on one."""
         for resource in resources:
             if resource in self._since:
                 self._close(resource, at_ms)
@@ -90,7 +90,7 @@ class Ledger:
         self._running.add(process)
 
     def process_ends(self, process: Hashable, at_ms: float) -> None:
-        """It works on nothing any more."""
+        """The process works on nothing any more."""
         works_on = [resource for resource, workers in self._workers.items() if process in workers]
         self.stops(works_on, process, at_ms, Why.OWNER_IDLE)
         self._running.discard(process)
@@ -122,14 +122,14 @@ class Ledger:
                 self._since[resource] = (at_ms, why)
 
     def cost_so_far_ms(self) -> float:
-        """Of what is over. It can only grow."""
+        """The cost of standstills that are over. It can only grow."""
         for _, since_ms, until_ms, _ in islice(self.stood, self._summed, None):
             self._sum_ms += until_ms - since_ms
         self._summed = len(self.stood)
         return self._sum_ms
 
     def are_given_up(self, resources: Iterable[Hashable], at_ms: float) -> None:
-        """The group took them from an owner that does not work: from here on they wait for the next one."""
+        """The group took these from an owner that does not work: from here on they wait for the next owner."""
         for resource in resources:
             if resource in self._since:
                 if self._since[resource][1] is Why.OWNER_IDLE:
