@@ -31,6 +31,7 @@ from bench.rivals import pinned
 from infra.lab.cluster import Cluster
 from infra.lab.jars import BUILD
 from infra.lab.processes import free_ports
+from infra.lab.shape import ClusterShape
 from ingest.collector import CollectSettings, collect
 from ingest.landing import Landing
 from spark_jobs.commits.kernel import decode_commits
@@ -173,7 +174,7 @@ def main(records: int, rounds: int) -> None:
     installed()
     work = Path(tempfile.mkdtemp(prefix="bench-burrow-"))
     try:
-        with Cluster(version=KAFKA, zookeeper=True, brokers=1, folder=work / "lab") as cluster:
+        with Cluster(ClusterShape(zookeeper=True), version=KAFKA, folder=work / "lab") as cluster:
             count = prepare(cluster.bootstrap, records)
             pa.set_cpu_count(1)
             os.sched_setaffinity(0, {0})

@@ -135,7 +135,7 @@ def timed(run: Callable[[], int]) -> tuple[int, float, float]:
 def main(records: int, rounds: int) -> None:
     work = Path(tempfile.mkdtemp(prefix="bench-collect-"))
     try:
-        with Cluster(brokers=1, folder=work / "lab") as cluster:
+        with Cluster(folder=work / "lab") as cluster:
             fill(cluster.bootstrap, records)
             pa.set_cpu_count(1)
             if hasattr(os, "sched_setaffinity"):

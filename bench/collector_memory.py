@@ -84,7 +84,7 @@ def produced(address: str, stop: threading.Event) -> None:
 def main(records: int, python: str) -> None:
     work = Path(tempfile.mkdtemp(prefix="bench-memory-"))
     try:
-        with Cluster(brokers=1, folder=work / "lab") as cluster:
+        with Cluster(folder=work / "lab") as cluster:
             address = cluster.bootstrap
             fill(address, records)
             print("| collector | records | records/s of wall time | records/s of CPU time | MB at most |")

@@ -24,9 +24,11 @@ from pathlib import Path
 from infra.lab import jars
 from infra.lab.capture import write_capture
 from infra.lab.clients import put_connector
-from infra.lab.cluster import Cluster, remove_run_folder
+from infra.lab.cluster import Cluster
 from infra.lab.driver import Driver
 from infra.lab.processes import now_ms
+from infra.lab.run_folder import remove_run_folder
+from infra.lab.shape import ClusterShape
 from tests.connect_scores import shown_runs
 from tests.connect_truth import true_runs, words, worker_urls
 from tests.score import reconstructed
@@ -79,9 +81,11 @@ def cost(runs: Runs, rebalances_ms: Sequence[int], phase: Phase) -> ChangeCost:
 def run(version: str, protocol: str, connectors: int, tasks: int, start_ms: int, output: Path) -> list[Phase]:
     """Both phases on a fresh cluster, captured to `output`."""
     cluster = Cluster(
+        ClusterShape(
+            connect_workers=3,
+            worker_properties={"connect.protocol": protocol, "scheduled.rebalance.max.delay.ms": DELAY_MS},
+        ),
         version=version,
-        connect_workers=3,
-        worker_properties={"connect.protocol": protocol, "scheduled.rebalance.max.delay.ms": DELAY_MS},
     )
     with cluster:
         driver = Driver(cluster, lambda text: print(text, file=sys.stderr, flush=True))

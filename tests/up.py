@@ -28,9 +28,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from infra.lab import jars
-from infra.lab.cluster import Cluster, remove_run_folder
+from infra.lab.cluster import Cluster
 from infra.lab.load import sample_load
 from infra.lab.processes import LabError, Process, free_ports, unwind_once, wait_until
+from infra.lab.run_folder import remove_run_folder
+from infra.lab.shape import ClusterShape
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.dags.standalone import OVER, ROOT, Standalone
 from tests.object_store import BUCKET
@@ -171,7 +173,7 @@ def airflow_settings(folder: Path, port: int, stack: ExitStack, carried: Mapping
 def up(given: argparse.Namespace, folder: Path, stack: ExitStack) -> None:
     ports = iter(free_ports(6))
     store, app, metrics, prometheus, alertmanager = (f"127.0.0.1:{next(ports)}" for _ in range(5))
-    cluster = Cluster(version=given.kafka, connect_workers=1)
+    cluster = Cluster(ClusterShape(connect_workers=1), version=given.kafka)
     stack.callback(remove_run_folder, cluster.folder)
     credentials = {
         "AWS_ENDPOINT_URL": f"http://{store}", "AWS_REGION": "us-east-1",

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from . import configs, programs
-from .cluster import SMALL_HEAP, Cluster
+from .cluster import Cluster
 from .configs import Settings
 from .processes import LabError, Process, wait_until
+from .run_folder import SMALL_HEAP
 
 Event = dict[str, Any]
 """One line of a truth file: `at_ms`, `client`, `event`, and `partitions`, `tasks` or `connectors`."""

@@ -3,87 +3,61 @@
 from __future__ import annotations
 
 import base64
-import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from . import configs, jars
-from .configs import BrokerPlace, LogLayout, Settings, version_key
+from .configs import BrokerPlace, Settings, version_key
 from .processes import LabError, Process, free_ports, wait_until
+from .run_folder import SMALL_HEAP, RunFolder, link
+from .shape import ONE_BROKER, ClusterShape
 
 BROKER_HEAP = "-Xmx384m"
 WORKER_HEAP = "-Xmx320m"
-SMALL_HEAP = "-Xmx96m"
-JVM_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.awt.headless=true")
 
 START_TIMEOUT_S = 120
 FIRST_CONTROLLER_ID = 100
 
 
-class Cluster:
-    """Brokers 1…N (and controllers 100… when apart, or ZooKeeper), Connect workers 1…M, on free ports of localhost.
-
-    The run folder holds `data/<node>`, `logs/<node>` as in an evidence folder, and `etc/` with every settings file.
-    Every JVM runs in the run folder with relative paths, so that logs say little about the machine.
-    """
+class Cluster(RunFolder):
+    """Brokers 1…N (and controllers 100… when apart, or ZooKeeper), Connect workers 1…M, on free ports of localhost."""
 
     def __init__(
         self,
+        shape: ClusterShape = ONE_BROKER,
         *,
         version: str = jars.DEFAULT_VERSION,
-        brokers: int = 1,
-        connect_workers: int = 0,
-        disks: int = 1,
-        disk_mb: int | None = None,
         folder: Path | None = None,
-        controllers_apart: int = 0,
-        zookeeper: bool | None = None,
         time_zone: str = "UTC",
-        broker_properties: Settings | None = None,
-        worker_properties: Settings | None = None,
-        connect_group: str = "connect-lab",
-        listeners: Mapping[str, str] | None = None,
-        broker_flags: Sequence[str] = (),
     ) -> None:
-        """`listeners`: name and protocol of further doors of a single broker, beside the plain one. `disk_mb`: each
-        broker has a disk of its own of that size (a tmpfs, which needs root)."""
-        self.version = version
-        self.time_zone = time_zone
-        self.connect_group = connect_group
-        self.uses_zookeeper = version_key(version) < (3, 3) if zookeeper is None else zookeeper
-        if self.uses_zookeeper and (version_key(version) >= (4, 0) or controllers_apart):
+        zookeeper = version_key(version) < (3, 3) if shape.zookeeper is None else shape.zookeeper
+        if zookeeper and (version_key(version) >= (4, 0) or shape.controllers_apart):
             raise LabError("ZooKeeper mode exists up to Kafka 3.9 and has no controllers apart.")
-        self.replicas = min(3, brokers)
+        super().__init__(version, folder, uses_zookeeper=zookeeper, time_zone=time_zone)
+        self._shape = shape
+        self.connect_group = shape.connect_group
+        self.replicas = min(3, shape.brokers)
         """Of each topic."""
-        self._disks = disks
-        self._disk_mb = disk_mb
-        self._broker_properties = dict(broker_properties or {})
-        self._worker_properties = dict(worker_properties or {})
-        self._workers_at_start = connect_workers
-        self.folder = folder or _new_run_folder()
-
+        brokers, controllers_apart, listeners = shape.brokers, shape.controllers_apart, shape.listeners
         self._brokers = range(1, brokers + 1)
         controllers = (
             range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers_apart) if controllers_apart else self._brokers
         )
-        ports = iter(free_ports(brokers + len(controllers) + 1 + len(listeners or {})))
+        ports = iter(free_ports(brokers + len(controllers) + 1 + len(listeners)))
         self._zookeeper_port = next(ports)
         self._broker_ports = {node: next(ports) for node in self._brokers}
         self._controller_ports = {} if self.uses_zookeeper else {node: next(ports) for node in controllers}
         self._listeners = [
             configs.FurtherListener(name=name, protocol=protocol, port=next(ports))
-            for name, protocol in (listeners or {}).items()
+            for name, protocol in listeners.items()
         ]
-        self._broker_flags = list(broker_flags)
         self._worker_ports: dict[int, int] = {}
         self._worker_joins_before: dict[int, int] = {}
         self._nodes: dict[str, Process] = {}
@@ -141,24 +115,16 @@ class Cluster:
 
     def start(self) -> None:
         jars.tool("java")
-        for part in ("data", "logs", "etc", "output", "truth"):
-            (self.folder / part).mkdir(parents=True, exist_ok=True)
-        clients_version = jars.clients_version(self.version)
-        _link(self.folder / "libs", jars.libs(self.version))
-        _link(self.folder / "classes", jars.classes(clients_version))
-        _link(self.folder / "client-libs", jars.libs(clients_version))
-        first = jars.zookeeper_classes(self.version)
-        if first is not None:
-            _link(self.folder / "zookeeper-classes", first)
+        self.prepare()
         if self.uses_zookeeper:
             self._start_zookeeper()
         for node in [*(node for node in self._controller_ports if node >= FIRST_CONTROLLER_ID), *self._brokers]:
-            if self._disk_mb is not None:
+            if self._shape.disk_mb is not None:
                 self._mount(node)
             self._prepare_broker(node)
             self._node(node).start(self.environment())
         self._wait_for_brokers()
-        for worker in range(1, self._workers_at_start + 1):
+        for worker in range(1, self._shape.connect_workers + 1):
             self.start_worker(worker)
 
     def stop(self) -> None:
@@ -177,7 +143,7 @@ class Cluster:
     def _mount(self, node: int) -> None:
         folder = self.folder / "data" / broker_name(node)
         folder.mkdir()
-        options = f"size={self._disk_mb}m"
+        options = f"size={self._shape.disk_mb}m"
         done = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", options, "lab", str(folder)], capture_output=True, text=True, check=False
         )
@@ -188,7 +154,7 @@ class Cluster:
     def start_broker(self, node: int, *, version: str | None = None) -> None:
         """`version`: where it comes back with the jars of another one."""
         if version is not None:
-            _link(self.folder / f"libs-{version}", jars.libs(version))
+            link(self.folder / f"libs-{version}", jars.libs(version))
             process = self._node(node)
             process.command = [word.replace(":libs/*", f":libs-{version}/*") for word in process.command]
             logging = self._logging(process.name, configs.broker_log_layout(version), version)
@@ -256,52 +222,6 @@ class Cluster:
     def pids(self) -> dict[str, int]:
         return {name: process.pid for name, process in self._nodes.items() if process.pid is not None}
 
-    # What other JVMs of this run need
-
-    def environment(self) -> dict[str, str]:
-        """The caller's environment without anything that would change a Kafka JVM or librdkafka's clock zone."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA", "JAVA_TOOL"))}
-        return kept | {"TZ": self.time_zone}
-
-    def java(
-        self,
-        name: str,
-        layout: LogLayout,
-        heap: str,
-        main_class: str,
-        *arguments: str,
-        time_zone: str | int | None = None,
-    ) -> list[str]:
-        """The command of one JVM in the run folder, with its logs in `logs/<name>`. `time_zone`: where it is not the
-        cluster's."""
-        flags = [
-            *JVM_FLAGS,
-            heap,
-            f"-Duser.timezone={time_zone or self.time_zone}",
-            self._logging(name, layout, self.version),
-        ]
-        # ZooKeeper's client of 2.3 asks Java for a login that nobody configured.
-        flags += ["-Dzookeeper.sasl.client=false"] if self.uses_zookeeper else []
-        jar_folder = "libs" if "." in main_class else "client-libs"
-        class_path = f"zookeeper-classes:classes:{jar_folder}/*"
-        return [jars.tool("java"), *flags, "-cp", class_path, f"-Dlab.node={name}", main_class, *arguments]
-
-    def _logging(self, name: str, layout: LogLayout, version: str) -> str:
-        """The flag by which a JVM of that version finds its logging."""
-        suffix, text = configs.logging_config(version, layout, f"logs/{name}")
-        file = f"etc/{name}-log4j{suffix}"
-        (self.folder / file).write_text(text)
-        return configs.logging_flag(version, file)
-
-    def run(self, command: list[str]) -> str:
-        """The output of a tool that runs to its end in the run folder."""
-        done = subprocess.run(
-            command, cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            raise LabError(f"{' '.join(command[-4:])[:200]} failed: {(done.stderr or done.stdout)[-600:]}")
-        return done.stdout
-
     # Inside
 
     def _node(self, node: int) -> Process:
@@ -316,19 +236,20 @@ class Cluster:
             node_id=node,
             broker_port=self._broker_ports.get(node),
             controller_port=self._controller_ports.get(node),
-            log_dir=",".join([f"data/{name}", *(f"data/{name}-disk-{n}" for n in range(2, self._disks + 1))]),
+            log_dir=",".join([f"data/{name}", *(f"data/{name}-disk-{n}" for n in range(2, self._shape.disks + 1))]),
         )
         if self.uses_zookeeper:
             own = configs.zookeeper_broker_settings(place, self._zookeeper_port)
         else:
             own = configs.kraft_settings(place, list(self._controller_ports.items()), self._listeners)
-        common = configs.broker_settings(self.version, place, replicas=self.replicas, extra=self._broker_properties)
+        extra = self._shape.broker_properties
+        common = configs.broker_settings(self.version, place, replicas=self.replicas, extra=extra)
         settings_file = f"etc/{name}.properties"
         (self.folder / settings_file).write_text(configs.render_properties(own | common))
         if not self.uses_zookeeper:
             self._format(settings_file)
         command = self.java(name, configs.broker_log_layout(self.version), BROKER_HEAP, "kafka.Kafka", settings_file)
-        command[1:1] = self._broker_flags
+        command[1:1] = self._shape.broker_flags
         self._nodes[name] = Process(name, command, folder=self.folder, output=self.folder / "output" / f"{name}.txt")
 
     def _format(self, settings_file: str) -> None:
@@ -363,7 +284,7 @@ class Cluster:
             group=self.connect_group,
             port=self._worker_ports[worker],
             replicas=self.replicas,
-            extra=self._worker_properties,
+            extra=self._shape.worker_properties,
         )
         settings_file = f"etc/{name}.properties"
         (self.folder / settings_file).write_text(configs.render_properties(settings))
@@ -423,10 +344,6 @@ def worker_name(worker: int) -> str:
     return f"worker-{worker}"
 
 
-def remove_run_folder(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def _stop_rank(name: str) -> int:
     return ["worker", "broker", "controller", "zookeeper"].index(name.split("-")[0])
 
@@ -436,17 +353,6 @@ def new_cluster_id() -> str:
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return made
-
-
-def _new_run_folder() -> Path:
-    parent = jars.BUILD / "lab"
-    parent.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix="run-", dir=parent))
-
-
-def _link(link: Path, target: Path) -> None:
-    if not link.is_symlink():
-        link.symlink_to(target)
 
 
 def _answers(url: str) -> bool:

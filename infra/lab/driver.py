@@ -28,10 +28,11 @@ from .clients import (
     read_events,
     write_event,
 )
-from .cluster import SMALL_HEAP, Cluster, broker_name, worker_name
+from .cluster import Cluster, broker_name, worker_name
 from .configs import Settings, version_key
 from .notebook import Notebook
 from .processes import now_ms
+from .run_folder import SMALL_HEAP
 
 NOT_A_MOVE = {"first_record", "in_generation"}
 """Events of clients that neither take a partition nor let one go."""

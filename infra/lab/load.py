@@ -16,6 +16,7 @@ from .clients import (
 )
 from .cluster import Cluster
 from .configs import Settings, version_key
+from .shape import ClusterShape
 
 TOPICS = {"orders": 6, "payments": 8, "clicks": 6, "events": 2}
 
@@ -25,10 +26,12 @@ def up(version: str, *, brokers: int, connect_workers: int, load: bool) -> None:
     if load and not connect_workers:
         connect_workers = 1
     cluster = Cluster(
+        ClusterShape(
+            brokers=brokers,
+            connect_workers=connect_workers,
+            worker_properties={"scheduled.rebalance.max.delay.ms": 20_000},
+        ),
         version=version,
-        brokers=brokers,
-        connect_workers=connect_workers,
-        worker_properties={"scheduled.rebalance.max.delay.ms": 20_000},
     )
     with ExitStack() as stack:
         stack.enter_context(cluster)

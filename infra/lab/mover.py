@@ -8,10 +8,10 @@ from typing import Any
 
 from . import configs
 from .clients import read_events
-from .cluster import SMALL_HEAP
 from .configs import Settings
 from .driver import Driver
 from .processes import Process, now_ms, wait_until
+from .run_folder import SMALL_HEAP
 from .written import written_states
 
 BATCH_BYTES = 50_000

@@ -15,17 +15,18 @@ import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from .capture import write_capture
 from .clients import java_settings, kip848_settings, plain_settings
-from .cluster import Cluster, remove_run_folder
+from .cluster import Cluster
 from .configs import Settings
 from .driver import Driver
 from .jars import DEFAULT_VERSION
 from .processes import LabError, unwind_once
+from .run_folder import remove_run_folder
+from .shape import ClusterShape
 
 TOPIC = "pairs"
 PARTITIONS = 6
@@ -253,17 +254,15 @@ def run(groups: Sequence[PairGroup], *, version: str, output: Path) -> None:
     if any((other.initial_delay_ms, other.broker) != (setting.initial_delay_ms, setting.broker) for other in others):
         raise LabError("These groups need brokers that are set up differently; play them in calls of their own.")
     broker: Settings = {"group.initial.rebalance.delay.ms": setting.initial_delay_ms, **setting.broker}
-    connect: dict[str, Any] = {}
-    if groups[0].is_connect:
-        connect = {
-            "connect_workers": WORKERS,
-            "connect_group": groups[0].group_id,
-            "worker_properties": setting.workers,
-        }
-    elif not version.startswith(("2.", "3.")):
+    if not groups[0].is_connect and not version.startswith(("2.", "3.")):
         broker = {**KIP848_BROKER, **broker}
+    shape = ClusterShape(broker_properties=broker)
+    if groups[0].is_connect:
+        shape = replace(
+            shape, connect_workers=WORKERS, connect_group=groups[0].group_id, worker_properties=setting.workers
+        )
     words = " ".join(group.group_id for group in groups)
-    with Cluster(version=version, broker_properties=broker, **connect) as cluster:
+    with Cluster(shape, version=version) as cluster:
         driver = Driver(cluster, print)
         try:
             if groups[0].is_connect:

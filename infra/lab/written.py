@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from . import configs, jars
-from .cluster import SMALL_HEAP, Cluster
+from .cluster import Cluster
 from .configs import version_key
+from .run_folder import SMALL_HEAP
 
 State = dict[str, Any]
 ZOOKEEPER_WRITES = jars.HERE / "java/zookeeper/TruthWrites.java"

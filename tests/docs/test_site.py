@@ -135,6 +135,7 @@ def test_the_first_answer_and_the_rights_work_on_a_real_cluster(tmp_path: Path) 
 
     from infra.lab.cluster import Cluster
     from infra.lab.jars import libs, tool
+    from infra.lab.shape import ClusterShape
 
     rights = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -148,7 +149,7 @@ def test_the_first_answer_and_the_rights_work_on_a_real_cluster(tmp_path: Path) 
     script.chmod(0o755)
     for name in ("admin.properties", "client.properties"):
         (tmp_path / name).write_text("security.protocol=PLAINTEXT\n")
-    with Cluster(folder=tmp_path / "lab", broker_properties=rights) as cluster:
+    with Cluster(ClusterShape(broker_properties=rights), folder=tmp_path / "lab") as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         admin.create_topics([NewTopic("orders", 2)])["orders"].result(30)
         for _ in range(2):

@@ -219,7 +219,7 @@ class TestGoldenCapture:
 
 @pytest.mark.broker
 def test_a_lab_of_one_broker_starts_answers_and_stops(tmp_path: Path) -> None:
-    with cluster.Cluster(brokers=1, folder=tmp_path) as lab:
+    with cluster.Cluster(folder=tmp_path) as lab:
         pids = lab.pids()
         assert list(pids) == ["broker-1"]
         assert (lab.node_folders["broker-1"] / "__cluster_metadata-0").is_dir()

@@ -32,7 +32,7 @@ def fields(record: SourceRecord) -> tuple[object, ...]:
 def test_segments_and_the_wire_agree_for_every_codec_of_the_broker(tmp_path: Path) -> None:
     from infra.lab.cluster import Cluster
 
-    with Cluster(brokers=1, folder=tmp_path) as cluster:
+    with Cluster(folder=tmp_path) as cluster:
         client = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
         topics = {f"connect-status-{codec}": codec for codec in CODECS}
         new = [NewTopic(name, 1, 1, config={"compression.type": codec}) for name, codec in topics.items()]

@@ -22,6 +22,7 @@ from tests.tools import need
 if TYPE_CHECKING:
     from infra.lab.cluster import Cluster
     from infra.lab.security import Authority, Certified
+    from infra.lab.shape import ClusterShape
 
 pytestmark = pytest.mark.broker
 
@@ -155,7 +156,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         token_url, keys_url = f"{provider.issuer}/token", f"{provider.issuer}/jwks"
         rights = guarded_properties(ours, servers, {USER: PASSWORD}, jwks_url=keys_url, audience="urn:kafka")
         flags = oauth_flags(token_url, keys_url)
-        with Cluster(folder=lab, listeners=LISTENERS, broker_properties=rights, broker_flags=flags) as cluster:
+        shape = ClusterShape(listeners=LISTENERS, broker_properties=rights, broker_flags=flags)
+        with Cluster(shape, folder=lab) as cluster:
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
             admin.create_topics([NewTopic("orders", 1)])["orders"].result(30)
             admin.create_topics([NewTopic(STATUS, 1, config={"cleanup.policy": "compact"})])[STATUS].result(30)
@@ -332,7 +334,7 @@ def test_each_way_in_reads_the_topic(guarded: Guarded, case: str) -> None:
 def acls(guarded: Guarded, line: str) -> None:
     """Kafka's own tool."""
     from infra.lab import configs
-    from infra.lab.cluster import SMALL_HEAP
+    from infra.lab.run_folder import SMALL_HEAP
 
     cluster = guarded.cluster
     layout = configs.single_log_layout("acls.log")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AclBinding, AdminClient
 
     from infra.lab.cluster import Cluster
+    from infra.lab.shape import ClusterShape
 
 pytestmark = pytest.mark.broker
 
@@ -34,7 +35,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
     }
-    with Cluster(folder=tmp_path_factory.mktemp("guarded"), broker_properties=rights) as cluster:
+    with Cluster(ClusterShape(broker_properties=rights), folder=tmp_path_factory.mktemp("guarded")) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         admin.create_topics([NewTopic("orders", 1)])["orders"].result(30)
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP})

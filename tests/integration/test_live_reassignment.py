@@ -37,9 +37,11 @@ def explained(capsys: pytest.CaptureFixture[str]) -> Explained:
 @pytest.mark.broker
 def test_a_move_is_followed_live_and_shown_as_the_tool_shows_it(tmp_path: Path, explained: Explained) -> None:
     from infra.lab import configs
-    from infra.lab.cluster import SMALL_HEAP, Cluster
+    from infra.lab.cluster import Cluster
+    from infra.lab.run_folder import SMALL_HEAP
+    from infra.lab.shape import ClusterShape
 
-    with Cluster(brokers=2, folder=tmp_path / "lab") as cluster:
+    with Cluster(ClusterShape(brokers=2), folder=tmp_path / "lab") as cluster:
         plan = cluster.folder / "plan.json"
         plan.write_text(json.dumps(PLAN))
 

@@ -110,7 +110,7 @@ def test_it_is_what_the_collector_writes_exactly_once(tmp_path: Path) -> None:
 
     by_stream, by_collector = tmp_path / "stream", tmp_path / "collector"
     (lab := tmp_path / "lab").mkdir()
-    with Cluster(brokers=1, folder=lab) as cluster:
+    with Cluster(folder=lab) as cluster:
         produced(cluster.bootstrap)
         for landings in (1, 2):
             killed_after(landings, cluster.bootstrap, by_stream)

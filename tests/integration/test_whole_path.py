@@ -51,7 +51,6 @@ class Audited:
     worker_urls: dict[str, str]
     explained: dict[str, subprocess.CompletedProcess[str]]
     doctor: subprocess.CompletedProcess[str]
-    collector_said: str
 
     def rebalances(self, group: str) -> list[Rebalance]:
         """As the gold tables have them."""
@@ -70,14 +69,14 @@ def audited(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Au
     from infra.lab.clients import read_events
     from infra.lab.cluster import Cluster
     from infra.lab.driver import Driver
+    from infra.lab.shape import ClusterShape
     from spark_jobs import pipeline
 
     folder = tmp_path_factory.mktemp("whole-path")
     lab_folder, place = folder / "lab", folder / "warehouse"
     lab_folder.mkdir()
-    cluster = Cluster(
-        connect_workers=1, folder=lab_folder, worker_properties={"scheduled.rebalance.max.delay.ms": 20_000}
-    )
+    shape = ClusterShape(connect_workers=1, worker_properties={"scheduled.rebalance.max.delay.ms": 20_000})
+    cluster = Cluster(shape, folder=lab_folder)
     with cluster:
         logs = cluster.folder / "logs"
         (logs / "worker-2").mkdir(exist_ok=True)  # it joins later
@@ -107,7 +106,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Au
     pipeline.run(warehouse, spark=spark)
     return Audited(
         warehouse=warehouse, events=events, groups=story["groups"], worker_urls=urls, explained=explained,
-        doctor=doctor, collector_said=said,
+        doctor=doctor,
     )  # fmt: skip
 
 

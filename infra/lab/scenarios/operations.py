@@ -8,9 +8,10 @@ from typing import Any
 
 from infra.lab import configs
 from infra.lab.clients import kip848_settings, plain_settings
-from infra.lab.cluster import SMALL_HEAP, broker_name
+from infra.lab.cluster import broker_name
 from infra.lab.driver import Driver
 from infra.lab.processes import wait_until
+from infra.lab.run_folder import SMALL_HEAP
 from rebalance_audit.domain.causes import Cause
 
 from .groups import Groups

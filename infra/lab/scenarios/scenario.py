@@ -6,15 +6,18 @@ A scenario's docstring is its description in truth/scenario.json.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from infra.lab.capture import write_capture
-from infra.lab.cluster import Cluster, remove_run_folder
-from infra.lab.configs import Settings, version_key
+from infra.lab.cluster import Cluster
+from infra.lab.configs import version_key
 from infra.lab.driver import Driver
 from infra.lab.processes import LabError
+from infra.lab.run_folder import remove_run_folder
+from infra.lab.shape import ClusterShape
 from rebalance_audit.domain.causes import Cause
 
 from .members import Kip848Members, Members
@@ -28,19 +31,12 @@ class Scenario:
 
     name: str
     script: Script
-    brokers: int = 1
-    controllers_apart: int = 0
-    zookeeper: bool | None = None
-    connect_workers: int = 0
-    disks: int = 1
-    disk_mb: int | None = None
-    broker_properties: Settings = field(default_factory=dict)
-    worker_properties: Settings = field(default_factory=dict)
-    since: str = "2.7.2"
+    shape: ClusterShape
+    since: str
 
     def runs_on(self, version: str) -> bool:
         is_new_enough = version_key(version) >= version_key(self.since)
-        return is_new_enough and not (self.zookeeper and version_key(version) >= (4, 0))
+        return is_new_enough and not (self.shape.zookeeper and version_key(version) >= (4, 0))
 
     @property
     def description(self) -> str:
@@ -50,32 +46,12 @@ class Scenario:
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def scenario(
-    *,
-    brokers: int = 1,
-    controllers_apart: int = 0,
-    zookeeper: bool | None = None,
-    connect_workers: int = 0,
-    disks: int = 1,
-    disk_mb: int | None = None,
-    broker_properties: Mapping[str, str | int] | None = None,
-    worker_properties: Mapping[str, str | int] | None = None,
-    since: str = "2.7.2",
-) -> Callable[[Script], Script]:
+def scenario(*, since: str = "2.7.2", **shape: Any) -> Callable[[Script], Script]:
+    """Register a script under its name. `shape`: what its cluster needs, fields of ClusterShape."""
+
     def register(script: Script) -> Script:
-        SCENARIOS[script.__name__] = Scenario(
-            name=script.__name__,
-            script=script,
-            brokers=brokers,
-            controllers_apart=controllers_apart,
-            zookeeper=zookeeper,
-            connect_workers=connect_workers,
-            disks=disks,
-            disk_mb=disk_mb,
-            broker_properties=broker_properties or {},
-            worker_properties=worker_properties or {},
-            since=since,
-        )
+        name = script.__name__
+        SCENARIOS[name] = Scenario(name=name, script=script, shape=ClusterShape(**shape), since=since)
         return script
 
     return register
@@ -87,20 +63,9 @@ def capture(name: str, *, version: str, output: Path, command: str, say: Callabl
         raise LabError(f"There is no scenario {name}; there are {', '.join(SCENARIOS)}.")
     chosen = SCENARIOS[name]
     if not chosen.runs_on(version):
-        until = " and before 4.0, for ZooKeeper" if chosen.zookeeper else ""
+        until = " and before 4.0, for ZooKeeper" if chosen.shape.zookeeper else ""
         raise LabError(f"Scenario {name} needs Kafka {chosen.since} or later{until}, not {version}.")
-    cluster = Cluster(
-        version=version,
-        brokers=chosen.brokers,
-        controllers_apart=chosen.controllers_apart,
-        zookeeper=chosen.zookeeper,
-        connect_workers=chosen.connect_workers,
-        disks=chosen.disks,
-        disk_mb=chosen.disk_mb,
-        broker_properties=chosen.broker_properties,
-        worker_properties=chosen.worker_properties,
-    )
-    with cluster:
+    with Cluster(chosen.shape, version=version) as cluster:
         say(f"Kafka {version} answers at {cluster.bootstrap}, run folder {cluster.folder}")
         driver = Driver(cluster, say)
         try:
