@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 
 
 README = (ROOT / "README.md").read_text("utf-8")
-SHOWN = re.findall(r"```text\n\$ rebalance-audit (.+)\n((?:.*\n)*?)(?:\.\.\.\n)?```", README)
+SHOWN = re.findall(r"```text\n\$ rebalance-audit (.+)\n((?:.*\n)*?)```", README)
 
 
 @pytest.mark.parametrize(("command", "answer"), SHOWN, ids=["group", "reassignment"])
@@ -22,7 +22,7 @@ def test_the_answer_shown_is_the_answer_given(command: str, answer: str) -> None
     result = CliRunner().invoke(app, command.replace("tests/golden", str(ROOT / "tests" / "golden")).split())
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert [line for line in answer.splitlines() if line not in lines] == []
+    assert [line for line in answer.splitlines() if line not in (*lines, "...")] == []
 
 
 def test_every_page_it_links_to_is_there() -> None:

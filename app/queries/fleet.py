@@ -25,7 +25,6 @@ class FleetQuestions(Tables):
             " (SELECT count(*) FROM bronze.log_line) AS lines"
         )[0]
         return Contents(
-            is_published=bool(self._warehouse.published()),
             group_count=row["groups"],
             record_count=row["records"],
             line_count=row["lines"],

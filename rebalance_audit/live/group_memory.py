@@ -57,7 +57,6 @@ class GroupMemory:
     rebalances: Sequence[Rebalance] = ()
     tasks: Sequence[ConnectTask] = ()
     findings: Sequence[Finding] = ()
-    touched_at_ms: int = 0
 
     @property
     def has_open(self) -> bool:

@@ -165,8 +165,6 @@ class ClusterMemory:
         for event, groups in homes:
             touched.update(group_id for group_id in groups if self.groups[group_id].add(event))
         self._learn_routes()
-        for group_id in touched:
-            self.groups[group_id].touched_at_ms = self.seen_until_ms
         return touched
 
     def _decoded(self, records: Iterable[SourceRecord]) -> Iterator[Decoded]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import struct
 import subprocess
 import threading
@@ -61,15 +60,10 @@ def compiled() -> Path:
     return folder
 
 
-def is_available() -> bool:
-    return shutil.which("javac") is not None and shutil.which("java") is not None
-
-
 class Oracle:
     def __init__(self, releases: Sequence[str] = RELEASES) -> None:
         arguments = [f"{release}={libs(release)}" for release in releases]
         command = ["java", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4", "-cp", str(compiled()), "Oracle"]
-        self._releases = len(releases)
         self._process = subprocess.Popen([*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def __enter__(self) -> Oracle:

@@ -21,7 +21,6 @@ class Span:
 class Contents:
     """The evidence there is to read at all."""
 
-    is_published: bool
     group_count: int
     record_count: int
     line_count: int

@@ -36,13 +36,12 @@ class Measured:
     lower_seconds: float
     upper_seconds: float | None
     """None: a pause has no upper bound."""
-    unbounded_count: int = 0
     stood: tuple[Stood, ...] = ()
     """The parts of the cost, as far as their times are known."""
 
 
 def measured_cost(rows: Sequence[Rebalance]) -> Measured:
-    cost, lower, upper, unbounded = Standstill(), 0.0, 0.0, 0
+    cost, lower, upper, is_bounded = Standstill(), 0.0, 0.0, True
     stood: list[Stood] = []
     cold_since: int | None = None
     is_empty = True
@@ -74,12 +73,12 @@ def measured_cost(rows: Sequence[Rebalance]) -> Measured:
             stood += _stretches(movement, row, likely, idle_ms)
             lower += least / 1000
             if most is None:
-                unbounded += 1
+                is_bounded = False
             else:
                 upper += most / 1000
         if any(m.kind == "assigned" for m in row.movements) or (was_stopped and row.assigned_at_ms is not None):
             cold_since, was_stopped = None, False
-    return Measured(cost, lower, None if unbounded else upper, unbounded, tuple(stood))
+    return Measured(cost, lower, upper if is_bounded else None, tuple(stood))
 
 
 def _stretches(movement: Movement, row: Rebalance, likely_ms: float, idle_ms: float) -> Iterable[Stood]:

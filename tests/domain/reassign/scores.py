@@ -31,8 +31,6 @@ RECORDS, LOGS, CONTROLLERS = "metadata log", "all logs", "controllers"
 LINE_LIMIT_MS = 100
 """How far a line's time may be from that of the write it shows."""
 POLL_MS = 100
-ANSWER_MS = 674
-"""The most that a broker's answer was seen to be behind what was written (docs/measured.md#reassignments)."""
 
 
 @dataclass(slots=True)
