@@ -49,15 +49,14 @@ def batches_committed_rarely(driver: Driver) -> None:
     and is back, the third is frozen for longer than its session and goes on, the first is killed and is back late."""
     chance = Random("batches_committed_rarely")
     libraries = {"p": "kafka-python", "g": "kafka-go", "a": "aiokafka"}
-    every_ms = {"p": 30_000, "g": 30_000, "a": 20_000}
-    groups = Groups(driver, libraries, partitions=6, per_second=36)
+    own = {
+        letter: {"auto_commit_interval_ms": every_ms}
+        for letter, every_ms in (("p", 30_000), ("g", 30_000), ("a", 20_000))
+    }
+    groups = Groups(driver, libraries, partitions=6, per_second=36, own=own)
 
     def come(number: str) -> None:
-        for letter, library in libraries.items():
-            more: dict[str, Any] = {"auto_commit_interval_ms": every_ms[letter]}
-            driver.join(f"{letter}{number}", groups.group(letter), ["orders"], library=library, **more)
-        groups.expect(Cause.MEMBER_JOINED, number)
-        groups.settle()
+        groups.come(number)
         groups.expect_written(Cause.LEADER_REJOINED)
 
     for number in "123":
@@ -92,14 +91,13 @@ def batches_committed_by_hand(driver: Driver) -> None:
     """A group of Java members that commit by hand every 30 s and never as they let go, and groups of franz-go and
     sarama that commit every 25 s: members close, are killed and come back."""
     chance = Random("batches_committed_by_hand")
-    groups = Groups(driver, {"j": "java", "f": "franz-go", "s": "sarama"}, partitions=6, per_second=36)
+    libraries = {"j": "java", "f": "franz-go", "s": "sarama"}
+    rarely = {"auto_commit_interval_ms": 25_000}
+    own: dict[str, dict[str, Any]] = {"j": {"enable_auto_commit": "false"}, "f": rarely, "s": rarely}
+    groups = Groups(driver, libraries, partitions=6, per_second=36, own=own)
 
     def come(number: str) -> None:
-        for letter, library in groups.libraries.items():
-            by_hand: dict[str, Any] = {"enable_auto_commit": "false"}
-            rarely: dict[str, Any] = {"auto_commit_interval_ms": 25_000}
-            more = by_hand if letter == "j" else rarely
-            driver.join(f"{letter}{number}", groups.group(letter), ["orders"], library=library, **more)
+        groups.start(number)
         driver.send(f"j{number}", "commit 30000")
         groups.expect(Cause.MEMBER_JOINED, number)
         groups.settle()
@@ -189,30 +187,21 @@ def partitions_come_while_one_is_dead(driver: Driver) -> None:
     before its session ends, and it is back. Java and librdkafka look for new partitions every 2 s, the others not."""
     chance = Random("partitions_come_while_one_is_dead")
     libraries = {"j": "java", "r": "librdkafka", "f": "franz-go", "g": "kafka-go"}
-    groups = Groups(driver, libraries, partitions=5, per_second=36)
-    look = {"j": {"metadata_max_age_ms": 2000}, "r": {"topic_metadata_refresh_interval_ms": 2000}}
-
-    def come(number: str) -> None:
-        for letter, library in libraries.items():
-            more: dict[str, Any] = dict(look.get(letter, {}))
-            driver.join(f"{letter}{number}", groups.group(letter), ["orders"], library=library, **more)
-        groups.expect(Cause.MEMBER_JOINED, number)
-        groups.settle()
-
-    for number in "123":
-        come(number)
+    own = {"j": {"metadata_max_age_ms": 2000}, "r": {"topic_metadata_refresh_interval_ms": 2000}}
+    groups = Groups(driver, libraries, partitions=5, per_second=36, own=own)
+    groups.come("1", "2", "3")
     driver.rest(chance.uniform(5, 8))
     driver.kill_together(*groups.names("2"))
     driver.rest(chance.uniform(0.5, 1.5))
     driver.more_partitions("orders", 8)
     for letter in libraries:
-        if letter in look:
+        if letter in own:
             driver.expect(groups.group(letter), Cause.TOPIC_METADATA_CHANGED, [])
         else:
             driver.expect(groups.group(letter), Cause.MEMBER_SESSION_EXPIRED, [f"{letter}2"])
     driver.rest(16)
     groups.expect_written(Cause.TOPIC_METADATA_CHANGED, or_trigger=Cause.LEADER_REJOINED)
-    come("2")
+    groups.come("2")
     groups.expect_written(Cause.TOPIC_METADATA_CHANGED, or_trigger=Cause.LEADER_REJOINED)
     driver.rest(chance.uniform(5, 8))
     groups.leave("3")

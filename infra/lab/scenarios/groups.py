@@ -32,9 +32,12 @@ class Groups:
         per_second: int = 24,
         assignor: str | None = None,
         is_kip848: bool = False,
+        own: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """`libraries`: by letter. `assignor`: of every group, where it is not the library's own eager one."""
+        """`libraries`: by letter. `assignor`: of every group, where it is not the library's own eager one. `own`: by
+        letter, options of all members of that group."""
         self.driver, self.libraries, self.is_kip848 = driver, dict(libraries), is_kip848
+        self._own = own or {}
         driver.topics(**{TOPIC: partitions})
         driver.produce(per_second=per_second)
         for letter, library in libraries.items():
@@ -56,7 +59,7 @@ class Groups:
     def start(self, number: str, *, is_static: bool = False, **options: Any) -> None:
         """One in each group, and nothing is expected yet."""
         for letter, library in self.libraries.items():
-            name, more = f"{letter}{number}", dict(options)
+            name, more = f"{letter}{number}", {**self._own.get(letter, {}), **options}
             if is_static:
                 more["group_instance_id"] = f"{name}-instance"
             if self.is_kip848:

@@ -205,14 +205,11 @@ def commits_are_rare(driver: Driver) -> None:
     chance = Random("commits_are_rare")
     libraries = {"j": "java", "r": "librdkafka", "s": "sarama", "p": "kafka-python", "a": "aiokafka"}
     every_ms = {"j": 14_000, "r": 14_000, "s": 9000, "p": 11_000, "a": 2000}
-    groups = Groups(driver, libraries, partitions=6, per_second=36)
+    own = {letter: {"auto_commit_interval_ms": each} for letter, each in every_ms.items()}
+    groups = Groups(driver, libraries, partitions=6, per_second=36, own=own)
 
     def come(number: str) -> None:
-        for letter, library in libraries.items():
-            more: dict[str, Any] = {"auto_commit_interval_ms": every_ms[letter]}
-            driver.join(f"{letter}{number}", groups.group(letter), ["orders"], library=library, **more)
-        groups.expect(Cause.MEMBER_JOINED, number)
-        groups.settle()
+        groups.come(number)
         groups.expect_written(Cause.LEADER_REJOINED)
 
     for number in "123":
