@@ -1,4 +1,4 @@
-"""The metadata log in bronze, and what brokers' and controllers' logs add to it, by cluster. Read on the driver."""
+"""The metadata log in bronze, and what brokers' and controllers' logs add to it, by cluster."""
 
 from __future__ import annotations
 
@@ -134,10 +134,8 @@ def _of(rows: pa.Table, cluster_id: str) -> pa.Table:
 _ROWS_AT_ONCE = 200_000
 
 
-def bronze_by_clusters(
-    warehouse: Warehouse, clusters: Iterable[str], until: Mapping[str, int]
-) -> Iterator[tuple[str, BronzeOfClusters]]:
-    """Each of these clusters with what it is read with: as many others as have so many rows together."""
+def portions_of(warehouse: Warehouse, clusters: Iterable[str], until: Mapping[str, int]) -> list[list[str]]:
+    """These clusters in their order, those together that have so many rows in bronze together."""
     wanted = sorted(clusters)
     rows: Counter[str] = Counter()
     for table in ("bronze.record", "bronze.log_line"):
@@ -146,10 +144,7 @@ def bronze_by_clusters(
                 rows[cluster_id] += held.row_count
     ends = accumulate(rows[cluster_id] for cluster_id in wanted)
     portions = zip((end // _ROWS_AT_ONCE for end in ends), wanted, strict=True)
-    for _, of_portion in groupby(portions, key=itemgetter(0)):
-        together = [cluster_id for _, cluster_id in of_portion]
-        bronze = BronzeOfClusters(warehouse, together, until)
-        yield from ((cluster_id, bronze) for cluster_id in together)
+    return [[cluster_id for _, cluster_id in of_portion] for _, of_portion in groupby(portions, key=itemgetter(0))]
 
 
 class ClusterLog:

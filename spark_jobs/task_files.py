@@ -273,6 +273,12 @@ class TaskWriter:
         return self._schemas.get(table) or arrow_schema(table)
 
 
+def rows_for_driver(files: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """The rows that tasks wrote into these files, which are of no table of the warehouse."""
+    parts = [pq.ParquetFile(path, filesystem=fs).read() for fs, path in map(located, files)]
+    return pa.concat_tables([schema.empty_table(), *parts])
+
+
 def files_by_table(written: pa.Table) -> dict[str, list[str]]:
     """The files the tasks wrote."""
     found: dict[str, list[str]] = {}

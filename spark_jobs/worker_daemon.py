@@ -10,6 +10,7 @@ import spark_jobs.stages.decode
 import spark_jobs.stages.detect
 import spark_jobs.stages.measure
 import spark_jobs.stages.publish
+import spark_jobs.stages.reassign
 import spark_jobs.stages.reconstruct  # noqa: F401 - imported for the workers
 from rebalance_audit.cycles import SELDOM
 from rebalance_audit.warehouse.file_sizes import expect_much

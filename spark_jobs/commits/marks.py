@@ -10,7 +10,6 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.records import decode_record
@@ -18,7 +17,7 @@ from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least
-from rebalance_audit.warehouse.storage import located, relation
+from rebalance_audit.warehouse.storage import relation
 from spark_jobs import record_files
 from spark_jobs.commits import joining, partial_marks, shares
 from spark_jobs.commits.keys import groups_of
@@ -28,7 +27,7 @@ from spark_jobs.engine import ArrowTask, Engine, LocalEngine
 from spark_jobs.floors import floors_of
 from spark_jobs.group_rows import GROUP, rows_of_groups
 from spark_jobs.stages.stage import Batch, Run, row_count
-from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table, row_groups
+from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table, row_groups, rows_for_driver
 
 _PLACE = ("cluster_id", "topic", "partition", "group_id")
 
@@ -126,7 +125,8 @@ def commit_marks(
         group_records = group_records_of(context, concerned)
         boundaries = boundaries_of(group_records)
     with cursor() as db:
-        inputs = {"partial": _read_marks(partial), "cut": group_records, "uncertain": uncertain, "floor": floor}
+        new = rows_for_driver(partial, PARTIAL_MARK)
+        inputs = {"partial": new, "cut": group_records, "uncertain": uncertain, "floor": floor}
         for name, data in inputs.items():
             db.register(name, data)
         least = None if files is None or uncertain.num_rows else _least(db, files, concerned)
@@ -189,11 +189,6 @@ def _look_at_known(db: duckdb.DuckDBPyConnection, context: Run, concerned: pa.Ta
     db.register("known", rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned, least=least))
     joining.place_known(db)
     return joining.find_again(db)
-
-
-def _read_marks(files: Sequence[str]) -> pa.Table:
-    parts = [pq.ParquetFile(path, filesystem=fs).read() for fs, path in map(located, files)]
-    return pa.concat_tables([PARTIAL_MARK.empty_table(), *parts])
 
 
 def _least(db: duckdb.DuckDBPyConnection, files: Sequence[str], concerned: pa.Table) -> Least:
@@ -286,13 +281,13 @@ def _folded_again(
         written = files_by_table(
             engine.spread(row_groups({record_files.TABLE: files}), _folding_again(folder, asked, one_by_one), WRITTEN)
         )
-        parts = [pq.read_table(path, filesystem=fs) for fs, path in map(located, written.get("mark", []))]
+        parts = [rows_for_driver(written.get("mark", []), PARTIAL_MARK)]
     decided = _decided(files, partitions)
     parts += [
         _of_groups(partial_marks.fold(rows, known, one_by_one=one_by_one, in_transactions=True).marks, wanted)
         for rows in decided.to_batches()
     ]
-    return pa.concat_tables([PARTIAL_MARK.empty_table(), *parts])
+    return pa.concat_tables(parts)
 
 
 _Asked = tuple[Boundaries, set[tuple[str, str]], set[tuple[str, str, int]]]

@@ -9,15 +9,14 @@ from itertools import pairwise
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.storage import located, relation
+from rebalance_audit.warehouse.storage import relation
 from spark_jobs.commits import joining
 from spark_jobs.commits.partial_marks import PARTIAL_MARK
 from spark_jobs.engine import ArrowTask
-from spark_jobs.task_files import TaskWriter, files_by_table
+from spark_jobs.task_files import TaskWriter, files_by_table, rows_for_driver
 
 ROWS = 100_000
 """Marks of a share, roughly: while they are joined they take 170 MB, those of half as many 110. Another share costs
@@ -108,10 +107,7 @@ def joining_shares(folder: str, sources: MarkFiles, asked: Callable[[], DriverTa
 
 def rows_in(written: pa.Table, table: str) -> pa.Table:
     """The rows that the tasks wrote into one of their own tables."""
-    parts = [
-        pq.ParquetFile(path, filesystem=fs).read() for fs, path in map(located, files_by_table(written).get(table, []))
-    ]
-    return pa.concat_tables([_OF_TASKS[table].empty_table(), *parts])
+    return rows_for_driver(files_by_table(written).get(table, []), _OF_TASKS[table])
 
 
 @contextmanager

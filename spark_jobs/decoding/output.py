@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rebalance_audit.domain.gather.groups import Undecoded
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
-from rebalance_audit.warehouse.storage import located
 from spark_jobs.commits.partial_marks import PARTIAL_MARK
-from spark_jobs.task_files import TaskWriter, files_by_table
+from spark_jobs.task_files import TaskWriter, files_by_table, rows_for_driver
 
 COUNTS = ("in_count", "event_count", "commit_count", "undecoded_count", "skipped_count")
 _BOOK = pa.schema(
@@ -40,8 +38,7 @@ class DecodedFiles:
             self.files[name] += files
 
     def rows(self, name: str) -> pa.Table:
-        parts = [pq.ParquetFile(path, filesystem=fs).read() for fs, path in map(located, self.files[name])]
-        return pa.concat_tables([_OF_DRIVER[name].empty_table(), *parts])
+        return rows_for_driver(self.files[name], _OF_DRIVER[name])
 
 
 class DecodedRows(TaskWriter):

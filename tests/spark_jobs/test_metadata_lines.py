@@ -9,7 +9,7 @@ import pytest
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import metadata_log
-from spark_jobs.metadata_log import BronzeOfClusters, bronze_by_clusters, controller_lines
+from spark_jobs.metadata_log import BronzeOfClusters, controller_lines, portions_of
 
 HEAD = "[2026-11-21 14:00:00,000] INFO "
 EXPANDED = HEAD + "[Partition orders-{} broker=1] Expanding ISR from 1 to 1,2 (kafka.cluster.Partition)"
@@ -53,9 +53,11 @@ def test_clusters_are_read_together_up_to_some_rows(tmp_path: Path, monkeypatch:
     until = {"bronze.record": -1, "bronze.log_line": warehouse.version("bronze.log_line") or 0}
     for at_once, portions in ((1_000, 1), (25, 2), (1, 4)):
         monkeypatch.setattr(metadata_log, "_ROWS_AT_ONCE", at_once)
-        found = list(bronze_by_clusters(warehouse, "dbca", until))
-        assert [cluster_id for cluster_id, _ in found] == list("abcd")
-        assert len({id(bronze) for _, bronze in found}) == portions
-        for cluster_id, bronze in found:
-            assert set(bronze.lines(cluster_id)["cluster_id"].to_pylist()) == {cluster_id}
-            assert len(controller_lines(bronze.lines(cluster_id), {})) == 10
+        found = portions_of(warehouse, "dbca", until)
+        assert [cluster_id for together in found for cluster_id in together] == list("abcd")
+        assert len(found) == portions
+        for together in found:
+            bronze = BronzeOfClusters(warehouse, together, until)
+            for cluster_id in together:
+                assert set(bronze.lines(cluster_id)["cluster_id"].to_pylist()) == {cluster_id}
+                assert len(controller_lines(bronze.lines(cluster_id), {})) == 10

@@ -16,6 +16,9 @@ from rebalance_audit.domain.reassign import kraft_history, reassignment_row
 from rebalance_audit.domain.reassign.history import reassignment_history
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs import cluster_reassignments, metadata_log
+from spark_jobs.cluster_reassignments import FOUND
+from spark_jobs.engine import ArrowTask, LocalEngine
 from spark_jobs.metadata_log import ClusterLog
 from spark_jobs.stages import reassign as stage_reassign
 from spark_jobs.stages.stage import Run
@@ -36,17 +39,26 @@ class Bronze:
     def __init__(self, place: Path) -> None:
         self.warehouse = Warehouse.open(place, create=True)
         self.seen: set[tuple[Any, ...]] = set()
-        self.copies: dict[tuple[str, int], int] = {}
+        self.copies: dict[tuple[str, str, int], int] = {}
 
     def takes(self, sources: Sequence[SourceMetadata]) -> Bronze:
         rows = []
         for source in sources:
             topic = bronze_topic(source.snapshot)
-            content = (topic, source.offset, source.timestamp_ms, source.key, source.value, source.node)
+            content = (
+                source.cluster_id,
+                topic,
+                source.offset,
+                source.timestamp_ms,
+                source.key,
+                source.value,
+                source.node,
+            )
             if content in self.seen:
                 continue
             self.seen.add(content)
-            copy = self.copies[topic, source.offset] = self.copies.get((topic, source.offset), -1) + 1
+            place = source.cluster_id, topic, source.offset
+            copy = self.copies[place] = self.copies.get(place, -1) + 1
             rows.append(
                 {
                     "cluster_id": source.cluster_id, "topic": topic, "partition": 0, "offset": source.offset,
@@ -105,15 +117,45 @@ def test_the_rows_are_what_the_fold_of_the_whole_log_says(tmp_path: Path) -> Non
     found = bronze.warehouse.read("silver.reassignment")
     order = [("reassignment_id", "ascending")]
     assert found.sort_by(order).to_pylist() == expected.sort_by(order).to_pylist()
-    assert {r["rule_id"] for r in bronze.warehouse.read(stage_reassign.FOUND).to_pylist()} >= {"RA001", "RA003"}
+    assert {r["rule_id"] for r in bronze.warehouse.read(FOUND).to_pylist()} >= {"RA001", "RA003"}
     states = bronze.warehouse.read("silver.partition", ["topic", "partition", "replicas"]).to_pylist()
     assert {(s["topic"], s["partition"]): tuple(s["replicas"]) for s in states} == dict(story.history().replicas)
 
 
 def test_any_chunks_give_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = at_once(tmp_path / "whole", a_long_story().sources)
-    monkeypatch.setattr(stage_reassign, "RECORDS_AT_ONCE", 1)
+    monkeypatch.setattr(cluster_reassignments, "RECORDS_AT_ONCE", 1)
     assert at_once(tmp_path / "cut", a_long_story().sources) == whole
+
+
+class InTasks:
+    """The engine of a cluster, whose tasks run here."""
+
+    spread_count = 0
+
+    def share(self, value: Any) -> Callable[[], Any]:
+        return lambda: value
+
+    def spread(self, work: pa.Table, task: ArrowTask, out: pa.Schema) -> pa.Table:
+        self.spread_count += 1
+        return LocalEngine().spread(work, task, out)
+
+
+def test_tasks_that_work_out_some_clusters_each_give_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = [replace(s, cluster_id=cluster_id) for cluster_id in ("a", "b", "c") for s in a_long_story().sources]
+    portions = (sources[::2], sources[1::2], [replace(sources[0], cluster_id="d")])
+    here, in_tasks, engine = Bronze(tmp_path / "here"), Bronze(tmp_path / "tasks"), InTasks()
+    for count, portion in enumerate(portions, 1):
+        here.takes(portion).run()
+        with monkeypatch.context() as patched:
+            patched.setattr(metadata_log, "_ROWS_AT_ONCE", 1)
+            patched.setattr(Run, "engine_for", lambda self, files: engine)
+            in_tasks.takes(portion).run()
+        assert in_tasks.tables() == here.tables()
+        assert in_tasks.warehouse.recall("reassign")["quiet"] == here.warehouse.recall("reassign")["quiet"]
+        assert engine.spread_count == min(count, 2)  # one cluster alone needs no tasks
 
 
 def test_a_log_that_grows_a_few_records_at_a_time_gives_the_same_rows(tmp_path: Path) -> None:
@@ -184,13 +226,13 @@ def test_what_a_later_epoch_wrote_in_place_of_an_uncommitted_tail_is_what_counts
     ]
     assert tables[0] == tables[1] == at_once(tmp_path / "whole", won)
     # Copies of different epochs are no contradiction.
-    assert not any("TR005" in row for row in tables[0][stage_reassign.FOUND])
+    assert not any("TR005" in row for row in tables[0][FOUND])
 
 
 def test_copies_of_one_epoch_that_differ_are_a_finding(tmp_path: Path) -> None:
     sources = MetadataStory().at(1_000).topic("orders", (1, 0, 2)).sources
     foreign = MetadataStory(node="elsewhere").at(1_000).topic("bills", (1, 0, 2), number=7).sources
-    found = Bronze(tmp_path).takes(sources).takes(foreign).run().tables()[stage_reassign.FOUND]
+    found = Bronze(tmp_path).takes(sources).takes(foreign).run().tables()[FOUND]
     assert ["TR005" in row for row in found] == [True]
 
 
@@ -234,7 +276,7 @@ def test_only_what_moves_or_changed_is_read_again(tmp_path: Path, monkeypatch: p
         read.append(len([r for r in listed if r.value[1] in (3, 5)]))
         return reassignment_history(listed, *rest, **more)
 
-    monkeypatch.setattr(stage_reassign, "reassignment_history", counting)
+    monkeypatch.setattr(cluster_reassignments, "reassignment_history", counting)
     story.at(3_000).change(9, leader=2)
     bronze.takes(story.sources[had:]).run()
     assert read == [2 + 2]  # partitions 3 and 9: how each began, and its change
@@ -268,7 +310,7 @@ def read_logs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         read.append(cluster_id)
         return ClusterLog(cluster_id, arrived)
 
-    monkeypatch.setattr(stage_reassign, "ClusterLog", counting)
+    monkeypatch.setattr(cluster_reassignments, "ClusterLog", counting)
     return read
 
 
@@ -302,7 +344,7 @@ def test_what_time_alone_will_find_is_looked_for(tmp_path: Path) -> None:
         bronze.takes(story.sources[had:]).run()
     found = bronze.tables()
     assert found == at_once(tmp_path / "whole", story.sources)
-    assert ["RA002" in row for row in found[stage_reassign.FOUND]] == [True]
+    assert ["RA002" in row for row in found[FOUND]] == [True]
 
 
 @pytest.mark.parametrize("seed", range(2))
