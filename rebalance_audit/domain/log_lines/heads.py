@@ -46,6 +46,7 @@ _HEAD = re.compile(
 )
 # The common case, tried before the general one.
 _KAFKA_HEAD = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] [A-Z]{4,5} ")
+_KAFKA_PARTS = re.compile(rf"\[(\d{{4}}-\d\d-\d\d) (\d\d):(\d\d):(\d\d),(\d{{3}})\] ({_LEVEL})[ \t]+")
 _SPRING = re.compile(r"\d+ --- (?:\[[^\]\n]{0,100}\] )?\[ *([^\]\n]{1,100})\] +([\w.$\[\]/-]{1,255}) +: ")
 _LOGBACK = re.compile(r"(?:\[([^\]\n]{1,200})\] )?([\w.$]{1,255}) +- ")
 _LOGGER_TAIL = re.compile(
@@ -123,6 +124,10 @@ def read_head(text: str) -> LogHead | None:
 
 
 def _read_text(text: str, outer_at_ms: int | None) -> LogHead | None:
+    if outer_at_ms is None and (kafka := _KAFKA_PARTS.match(text)) is not None:
+        day, hour, minute, second, millis, level = kafka.groups()
+        local_at_ms = _day_ms(day) + (int(hour) * 3600 + int(minute) * 60 + int(second)) * 1000 + int(millis)
+        return _finish(text[kafka.end() :], local_at_ms, None, level, None)
     at = 0
     match = _HEAD.match(text)
     if match is None or text[:1] != "[":
@@ -187,6 +192,8 @@ def inner_logger_starts(message: str) -> list[int]:
     """The first few places in a message that look like the end of a line."""
     found: list[int] = []
     at = message.find("(", 1)
+    if message.find(".", at) < 0:  # as most are; a logger's name has a dot
+        return found
     while at >= 0 and len(found) < _MAX_INNER_LOGGERS:
         inner = _INNER_LOGGER.match(message, at - 1)
         if inner is not None:
@@ -211,6 +218,9 @@ def _split_tail(text: str) -> tuple[str, re.Match[str] | None, str]:
 
 def _logger_tail(text: str, low: int, end: int) -> re.Match[str] | None:
     """The leftmost; looked for at each bracket, since few characters are one: a search tries every blank."""
+    if text[end - 1] == ")":  # no thread behind it, so no other bracket opens the tail
+        at = text.rfind("(", low + 1, end)
+        return _LOGGER_TAIL.match(text, at - 1, end) if at >= 0 else None
     at = text.find("(", low + 1, end)
     while at >= 0:
         if (tail := _LOGGER_TAIL.match(text, at - 1, end)) is not None:

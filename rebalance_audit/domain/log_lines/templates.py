@@ -63,8 +63,11 @@ class Template:
 
     def _could_be_printed(self, fields: Mapping[str, str | None]) -> bool:
         """Whether its numbers are Java's: greater ones are a client's, and fit into no column."""
-        numbers = ((fields[name], limit) for name, limit in self.numbers)
-        return all(text is None or -limit <= int(text) < limit for text, limit in numbers)
+        for name, limit in self.numbers:
+            text = fields[name]
+            if text is not None and not -limit <= int(text) < limit:
+                return False
+        return True
 
     def _fitting(self, message: str) -> list[dict[str, str | None]]:
         start = self.first.match(message)
@@ -92,19 +95,20 @@ class Template:
         return self.tail.search(message, at)
 
     def _split(self, message: str, low: int, high: int, count: int, left: list[int]) -> Iterator[dict[str, str | None]]:
-        """Readings of message[low:high] by the first `count` hinges, rightmost first; at most `left[0]` more."""
-        if count == 0:
-            left[0] -= 1
-            yield {self.free[0]: message[low:high]}
-            return
+        """Readings of message[low:high] by the first `count` hinges, rightmost first; at most `left[0]` more. There is
+        at least one hinge."""
         hinge = self.middle[count - 1]
         at = message.rfind(hinge.lead, low, high)
         while at >= 0 and left[0] > 0:
             found = hinge.regex.match(message, at, high)
             if found is not None:
                 rest = {self.free[count]: message[found.end() : high], **found.groupdict()}
-                for before in self._split(message, low, at, count - 1, left):
-                    yield before | rest
+                if count == 1:
+                    left[0] -= 1
+                    yield {self.free[0]: message[low:at], **rest}
+                else:
+                    for before in self._split(message, low, at, count - 1, left):
+                        yield before | rest
             at = message.rfind(hinge.lead, low, at + len(hinge.lead) - 1)
 
 
