@@ -133,6 +133,17 @@ def test_the_first_line_answers_what_was_asked_and_says_what_the_setting_does() 
     assert "each process has a name that outlives it" in printed
 
 
+def test_what_a_group_had_already_is_called_so() -> None:
+    printed = CliRunner().invoke(cli.app, ["whatif", *DEPLOY, "--set", "heartbeat.interval.ms=3s"]).stdout
+    assert printed.startswith("heartbeat.interval.ms=3s is what deploy-app had: nothing would have been different.")
+    assert "heartbeat.interval.ms=3s (was 3000)" in printed
+
+
+def test_all_groups_are_weighed_over_days_and_no_other_time(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["whatif", "-w", str(filled), "--from", "2026-11-21", "-q"]) == 2
+    assert "--from and --to are for one GROUP" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [
@@ -140,6 +151,8 @@ def test_the_first_line_answers_what_was_asked_and_says_what_the_setting_does() 
         (["--set", "group.protocol=consumer", "--set", "session.timeout.ms=45s"], 2),
         (["-o", "csv"], 2),
         (["-w", "somewhere"], 2),
+        (["--days", "3"], 2),
+        (["--seconds", "60"], 2),
         (["--from", "2999-01-01"], 1),
     ],
 )

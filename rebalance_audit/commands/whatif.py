@@ -45,11 +45,12 @@ def whatif(
     to: options.To = None,
     output: Annotated[Output, typer.Option("-o", "--output", help="table or json.")] = Output.TABLE,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="S", min=1, help="Without GROUP: take so long, on every core.")
-    ] = 300.0,
+        float | None,
+        typer.Option("--seconds", metavar="S", min=1, help="Without GROUP: take so long, on every core; else 300."),
+    ] = None,
     days: Annotated[
-        int, typer.Option("--days", metavar="N", min=1, help="Without GROUP: look back so many days.")
-    ] = 30,
+        int | None, typer.Option("--days", metavar="N", min=1, help="Without GROUP: look back so many days; else 30.")
+    ] = None,
     engine: options.EngineChoice = options.EngineName.AUTO,
     quiet: options.Quiet = False,
 ) -> None:
@@ -65,8 +66,12 @@ def whatif(
     if group is None:
         if warehouse is None or settings:
             raise UsageError("Name a GROUP; only with -w W, and without --set, all groups of a warehouse are weighed.")
-        weigh_fleet(warehouse, seconds=seconds, days=days, carried=Carried(engine.value), output=output)
+        if from_ is not None or to is not None:
+            raise UsageError("--from and --to are for one GROUP; all groups are weighed over the last --days N.")
+        weigh_fleet(warehouse, seconds=seconds or 300.0, days=days or 30, carried=Carried(engine.value), output=output)
         return
+    if seconds is not None or days is not None:
+        raise UsageError("--seconds and --days are for all groups of a warehouse; of one GROUP give --from and --to.")
     from rebalance_audit.commands.stored import stored_commits, stored_rebalances
     from rebalance_audit.domain.numbers import happened_at_ms
     from rebalance_audit.domain.replay.candidates import candidates
@@ -195,6 +200,8 @@ def _asked_line(group: str, unit: str, option: Option) -> str:
     saved, lower, upper = option.saved_seconds, option.saved_lower_seconds, option.saved_upper_seconds
     if saved is None or lower is None or upper is None:
         return f"Nothing is predicted for {group} under {settings}: {option.refused}."
+    if _was_so_already(option):
+        return f"{settings} is what {group} had: nothing would have been different."
     if lower > 0:
         return f"{settings} would have saved {group} {saved:.1f} {unit}-seconds ({lower:.1f} \u2026 {upper:.1f})."
     if upper < 0:
@@ -205,6 +212,12 @@ def _asked_line(group: str, unit: str, option: Option) -> str:
         f"{settings} would have made no difference to {group} that stands out of the spread of its replays "
         f"({lower:.1f} \u2026 {upper:.1f} {unit}-seconds saved)."
     )
+
+
+def _was_so_already(option: Option) -> bool:
+    from rebalance_audit.domain.replay.requests import in_milliseconds
+
+    return {name: in_milliseconds(value) for name, value in option.settings.items()} == option.in_force
 
 
 def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Option], is_asked: bool) -> Iterator[str]:

@@ -75,7 +75,7 @@ def requested(
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or not name or not value:
             raise RequestError(f"--set {pair}: write NAME=VALUE, for example group.instance.id=auto.")
-        if asked.get(name, value) != value:
+        if in_milliseconds(asked.get(name, value)) != in_milliseconds(value):
             raise RequestError(f"--set {name}: it is asked to be {asked[name]} and {value} at once; give it once.")
         if name not in NAMES:
             near = get_close_matches(name, NAMES, 1, NEARLY_ALIKE) if name not in _OUTSIDE else ()

@@ -17,6 +17,11 @@ def test_times_may_be_written_with_their_unit() -> None:
     assert (settings.session_timeout_ms, settings.max_poll_interval_ms) == (45_000, 600_000)
 
 
+def test_one_time_in_two_units_is_no_contradiction() -> None:
+    _, settings = requested(["heartbeat.interval.ms=1s", "heartbeat.interval.ms=1000"], CLASSIC, ["a"])
+    assert settings.heartbeat_ms == 1_000
+
+
 def test_an_assignor_may_be_written_as_its_class() -> None:
     name = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
     _, settings = requested([f"partition.assignment.strategy={name}"], CLASSIC, ["a"])
