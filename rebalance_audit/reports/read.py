@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 from rebalance_audit.domain import numbers
 from rebalance_audit.domain.incidents.responses import response_of, standing, standing_words
 from rebalance_audit.domain.kinds import FindingStatus, Mode, RebalanceKind
 from rebalance_audit.domain.numbers import HAPPENED_AT
 from rebalance_audit.domain.publish.verdicts import last_verdicts
-from rebalance_audit.domain.ranges import Range, Reach, among_groups, of_sums
 from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
-from rebalance_audit.reports.period import Bucket, CauseRow, Cost, GroupRow, RebalanceRow, Report
+from rebalance_audit.reports.asked import Asked, Queries
+from rebalance_audit.reports.costs import COST, REACH, by_group, by_unit, cost_of, with_likely
+from rebalance_audit.reports.period import Bucket, CauseRow, GroupRow, RebalanceRow, Report
 
 GROUPS_SHOWN = 50
 REBALANCES_SHOWN = 25
@@ -26,15 +26,6 @@ INCIDENTS_SHOWN = 50
 CHANGES_SHOWN = 10
 _BUCKET_SIZES_MS = (60_000, 300_000, 900_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000)
 _BUCKETS = 96
-_COST = f"{numbers.COST_LOWER} AS lower, {numbers.COST} AS estimate, {numbers.COST_UPPER} AS upper"
-_REACH = f"{numbers.COST_REACH} AS reach"
-"""SQL sums over one group: see `_of_group`."""
-
-
-class Queries(Protocol):
-    """The part of a Warehouse a report needs."""
-
-    def query(self, sql: str, params: Sequence[Any] = ()) -> Any: ...
 
 
 def read_report(
@@ -47,43 +38,23 @@ def read_report(
 ) -> Report:
     """The report of what happened from `from_ms` (included) to `to_ms` (excluded), of one group or all. `now_ms`: the
     clock that silences end by."""
-    asked = _Asked(warehouse, group_id, from_ms, to_ms)
-    total = asked.rows(
-        f"SELECT min({HAPPENED_AT}) AS from_ms, max({HAPPENED_AT}) AS to_ms, "
-        "count(DISTINCT (cluster_id, group_id)) AS group_count, "
-        f"{numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, "
-        "count(*) FILTER (trigger = 'unknown' AND outcome NOT IN ('missing', 'emptied')) AS unknown_cause_count, "
-        f"count(*) FILTER (NOT is_complete_evidence) AS incomplete_count, {_COST} FROM gold.rebalance WHERE "
-        f"{{rebalances}}"
-    )[0]
-    moved = asked.rows(
-        "SELECT min(started_at_ms) AS from_ms, max(coalesce(ended_at_ms, started_at_ms)) AS to_ms "
-        "FROM gold.reassignment WHERE {reassignments}"
-    )[0]
+    asked = Asked(warehouse, group_id, from_ms, to_ms)
+    total, moved = _total(asked), _reassigned(asked)
     open_findings, past_findings, past_count = _findings(asked)
     bucket_ms, buckets = _buckets(asked, total["from_ms"], total["to_ms"])
     incidents, incident_count = _incidents(asked, now_ms)
     groups = _groups(asked)
     reassignments, reassignment_counts = _reassignments(asked)
-    gaps = asked.rows(
-        "SELECT cluster_id, source, problem_code, problem, from_position, to_position, from_at_ms, to_at_ms "
-        "FROM gold.coverage WHERE is_gap AND problem_code <> 'none' ORDER BY cluster_id, source, from_position"
-    )
+    gaps = _gaps(asked)
     return Report(
         from_ms=from_ms if from_ms is not None else _known(min, total["from_ms"], moved["from_ms"]),
         to_ms=to_ms if to_ms is not None else _known(max, total["to_ms"], moved["to_ms"]),
-        cluster_ids=tuple(
-            row["cluster_id"]
-            for row in asked.rows(
-                "SELECT cluster_id FROM gold.rebalance WHERE {rebalances} "
-                "UNION SELECT cluster_id FROM gold.reassignment WHERE {reassignments} ORDER BY 1"
-            )
-        ),
+        cluster_ids=_cluster_ids(asked),
         group_count=total["group_count"],
         rebalance_count=total["rebalance_count"],
         expected_count=total["expected_count"],
-        cost=_with_likely(_cost(total), _by_group(asked)),
-        costs=_by_unit(asked),
+        cost=with_likely(cost_of(total), by_group(asked)),
+        costs=by_unit(asked),
         incidents=incidents,
         incident_count=incident_count,
         open_findings=open_findings,
@@ -99,18 +70,59 @@ def read_report(
         changes=tuple(worth_most(warehouse, group_id)),
         gaps=tuple(gaps[:GAPS_SHOWN]),
         gap_count=len(gaps),
-        undecoded=tuple(
-            asked.rows(
-                "SELECT cluster_id, reason, count(*) AS count, min(ref) AS example FROM silver.undecoded "
-                "GROUP BY ALL ORDER BY count DESC, reason, cluster_id"
-            )
-        ),
-        failed_checks=tuple(
-            dict(row) for row in last_verdicts(asked.rows("SELECT * FROM gold.check")) if not row["success"]
-        ),
+        undecoded=_undecoded(asked),
+        failed_checks=_failed_checks(asked),
         unknown_cause_count=total["unknown_cause_count"],
         incomplete_count=total["incomplete_count"],
     )
+
+
+def _total(asked: Asked) -> dict[str, Any]:
+    return asked.rows(
+        f"SELECT min({HAPPENED_AT}) AS from_ms, max({HAPPENED_AT}) AS to_ms, "
+        "count(DISTINCT (cluster_id, group_id)) AS group_count, "
+        f"{numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, "
+        "count(*) FILTER (trigger = 'unknown' AND outcome NOT IN ('missing', 'emptied')) AS unknown_cause_count, "
+        f"count(*) FILTER (NOT is_complete_evidence) AS incomplete_count, {COST} FROM gold.rebalance WHERE "
+        "{rebalances}"
+    )[0]
+
+
+def _reassigned(asked: Asked) -> dict[str, Any]:
+    """From when to when there were reassignments."""
+    return asked.rows(
+        "SELECT min(started_at_ms) AS from_ms, max(coalesce(ended_at_ms, started_at_ms)) AS to_ms "
+        "FROM gold.reassignment WHERE {reassignments}"
+    )[0]
+
+
+def _cluster_ids(asked: Asked) -> tuple[str, ...]:
+    rows = asked.rows(
+        "SELECT cluster_id FROM gold.rebalance WHERE {rebalances} "
+        "UNION SELECT cluster_id FROM gold.reassignment WHERE {reassignments} ORDER BY 1"
+    )
+    return tuple(row["cluster_id"] for row in rows)
+
+
+def _gaps(asked: Asked) -> list[dict[str, Any]]:
+    return asked.rows(
+        "SELECT cluster_id, source, problem_code, problem, from_position, to_position, from_at_ms, to_at_ms "
+        "FROM gold.coverage WHERE is_gap AND problem_code <> 'none' ORDER BY cluster_id, source, from_position"
+    )
+
+
+def _undecoded(asked: Asked) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        asked.rows(
+            "SELECT cluster_id, reason, count(*) AS count, min(ref) AS example FROM silver.undecoded "
+            "GROUP BY ALL ORDER BY count DESC, reason, cluster_id"
+        )
+    )
+
+
+def _failed_checks(asked: Asked) -> tuple[dict[str, Any], ...]:
+    verdicts = last_verdicts(asked.rows("SELECT * FROM gold.check"))
+    return tuple(dict(row) for row in verdicts if not row["success"])
 
 
 def worth_most(warehouse: Queries, group_id: str | None = None, most: int = CHANGES_SHOWN) -> list[dict[str, Any]]:
@@ -124,38 +136,7 @@ def worth_most(warehouse: Queries, group_id: str | None = None, most: int = CHAN
     return rows
 
 
-class _Asked:
-    """The warehouse, and the conditions of what was asked for."""
-
-    def __init__(self, warehouse: Queries, group_id: str | None, from_ms: int | None, to_ms: int | None) -> None:
-        self._warehouse = warehouse
-        self._params = {"group": group_id, "from": from_ms, "to": to_ms}
-
-    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """`{rebalances}`, `{incidents}`, `{findings}` and `{reassignments}` in the SQL stand for the conditions that
-        pick what was asked for. A reassignment is of no group."""
-        conditions = {
-            "{rebalances}": (("group_id = ?", "group"), (f"{HAPPENED_AT} >= ?", "from"), (f"{HAPPENED_AT} < ?", "to")),
-            "{incidents}": (
-                ("list_contains(group_ids, ?)", "group"), ("(status = 'open' OR last_at_ms >= ?)", "from"),
-                ("first_at_ms < ?", "to"),
-            ),
-            "{findings}": (("subject = ?", "group"), ("last_seen_at_ms >= ?", "from"), ("first_seen_at_ms < ?", "to")),
-            "{reassignments}": (
-                ("? IS NULL", "group"), ("coalesce(ended_at_ms >= ?, true)", "from"), ("started_at_ms < ?", "to"),
-            ),
-        }  # fmt: skip
-        asked: list[Any] = []
-        for mark, parts in conditions.items():
-            if mark in sql:
-                used = [(text, self._params[name]) for text, name in parts if self._params[name] is not None]
-                sql = sql.replace(mark, " AND ".join(text for text, _ in used) or "true")
-                asked += [value for _, value in used]
-        rows: list[dict[str, Any]] = self._warehouse.query(sql, (*asked, *params)).to_pylist()
-        return rows
-
-
-def _incidents(asked: _Asked, now_ms: int) -> tuple[tuple[dict[str, Any], ...], int]:
+def _incidents(asked: Asked, now_ms: int) -> tuple[tuple[dict[str, Any], ...], int]:
     rows = asked.rows(
         "SELECT cluster_id, incident_id, kind, root_cause, culprits, group_ids, first_at_ms, last_at_ms, status, "
         "expected, severity, unit, cost_seconds, cost_lower_seconds, cost_upper_seconds, "
@@ -172,7 +153,7 @@ def _incidents(asked: _Asked, now_ms: int) -> tuple[tuple[dict[str, Any], ...], 
     return tuple(found), len(rows)
 
 
-def _findings(asked: _Asked) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...], int]:
+def _findings(asked: Asked) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...], int]:
     columns = (
         "cluster_id, finding_id, rule_id, severity, subject_type, subject, status, first_seen_at_ms, last_seen_at_ms, "
         "title, detail, numbers, advice, evidence"
@@ -186,7 +167,7 @@ def _findings(asked: _Asked) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str
     return tuple(opened), tuple(past[:PAST_FINDINGS_SHOWN]), len(past)
 
 
-def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
+def _groups(asked: Asked) -> tuple[GroupRow, ...]:
     rows = asked.rows(
         f"WITH r AS (SELECT r.*, {numbers.CAUSE} AS cause FROM gold.rebalance r LEFT JOIN {numbers.booked()} b "
         "USING (cluster_id, rebalance_id) WHERE {rebalances}), "
@@ -195,7 +176,7 @@ def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
         f"{numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, "
         "count(*) FILTER (kind = 'static_rewrite') AS static_return_count, max(pause_estimate_ms) AS worst_pause_ms, "
         "max(broker_window_ms) AS longest_window_ms, "
-        f"{_COST}, {_REACH} FROM r GROUP BY cluster_id, group_id), "
+        f"{COST}, {REACH} FROM r GROUP BY cluster_id, group_id), "
         f"causes AS (SELECT cluster_id, group_id, cause, {numbers.COUNT} AS n, {numbers.COST} AS cost FROM r "
         f"GROUP BY ALL HAVING {numbers.COUNT} > 0), "
         "top AS (SELECT cluster_id, group_id, arg_max(cause, (coalesce(cost, -1), n, cause)) AS top_trigger "
@@ -212,7 +193,7 @@ def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
     )
     return tuple(
         GroupRow(
-            cost=_with_likely(_cost(row), [row]),
+            cost=with_likely(cost_of(row), [row]),
             mode=row["mode"] or Mode.UNKNOWN,
             state=row["state"] or "not known",
             **{
@@ -229,7 +210,7 @@ def _groups(asked: _Asked) -> tuple[GroupRow, ...]:
     )  # fmt: skip
 
 
-def _rebalances(asked: _Asked, groups: Sequence[GroupRow]) -> tuple[RebalanceRow, ...]:
+def _rebalances(asked: Asked, groups: Sequence[GroupRow]) -> tuple[RebalanceRow, ...]:
     """The newest of each group that is shown."""
     rows = asked.rows(
         f"SELECT *, {HAPPENED_AT} AS at_ms, resource_seconds_lower AS lower, "
@@ -245,7 +226,7 @@ def _rebalances(asked: _Asked, groups: Sequence[GroupRow]) -> tuple[RebalanceRow
     return tuple(
         RebalanceRow(
             number=_number(row),
-            cost=_cost(row),
+            cost=cost_of(row),
             evidence=tuple(row["evidence"] or ())[:3],
             **{
                 name: row[name]
@@ -262,69 +243,27 @@ def _rebalances(asked: _Asked, groups: Sequence[GroupRow]) -> tuple[RebalanceRow
     )  # fmt: skip
 
 
-def _causes(asked: _Asked) -> tuple[CauseRow, ...]:
+def _causes(asked: Asked) -> tuple[CauseRow, ...]:
     rows = asked.rows(
         # A static member's return is no rebalance and has a cost all the same: the causes add up to the headline.
         f"SELECT {numbers.CAUSE} AS trigger, {numbers.COUNT} AS rebalance_count, "
-        f"{numbers.EXPECTED_COUNT} AS expected_count, {_COST} "
+        f"{numbers.EXPECTED_COUNT} AS expected_count, {COST} "
         f"FROM gold.rebalance r LEFT JOIN {numbers.booked()} b USING (cluster_id, rebalance_id) "
         f"WHERE {{rebalances}} AND outcome <> 'missing' GROUP BY {numbers.CAUSE} ORDER BY rebalance_count DESC, 1"
     )
-    by_group = _by_group(asked)
+    of_groups = by_group(asked)
     return tuple(
         CauseRow(
             trigger=row["trigger"],
             rebalance_count=row["rebalance_count"],
             expected_count=row["expected_count"],
-            cost=_with_likely(_cost(row), [g for g in by_group if g["trigger"] == row["trigger"]]),
+            cost=with_likely(cost_of(row), [g for g in of_groups if g["trigger"] == row["trigger"]]),
         )
         for row in rows
     )
 
 
-def _by_unit(asked: _Asked) -> dict[str, Cost]:
-    by_group = _by_group(asked)
-    rows = asked.rows(
-        f"SELECT {numbers.UNIT} AS unit, {_COST} FROM gold.rebalance WHERE {{rebalances}} "
-        "AND resource_seconds_estimate IS NOT NULL GROUP BY 1 ORDER BY 1"
-    )
-    return {row["unit"]: _with_likely(_cost(row), [g for g in by_group if g["unit"] == row["unit"]]) for row in rows}
-
-
-def _by_group(asked: _Asked) -> list[dict[str, Any]]:
-    """What each group lost to each cause."""
-    return asked.rows(
-        f"SELECT cluster_id, group_id, {numbers.UNIT} AS unit, {numbers.CAUSE} AS trigger, {_COST}, {_REACH} "
-        f"FROM gold.rebalance r LEFT JOIN {numbers.booked()} b USING (cluster_id, rebalance_id) WHERE {{rebalances}} "
-        "AND resource_seconds_estimate IS NOT NULL GROUP BY ALL ORDER BY ALL"
-    )
-
-
-def _with_likely(cost: Cost, by_group: Sequence[Mapping[str, Any]]) -> Cost:
-    """The likely range of several groups together."""
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in by_group:
-        if None in row["reach"]:
-            return cost
-        groups.setdefault((row["cluster_id"], row["group_id"]), []).append(row)
-    total = among_groups([_of_group(rows) for rows in groups.values()])
-    if total is None:
-        return cost
-    return replace(cost, likely_lower=total.likely_lower, likely_upper=total.likely_upper)
-
-
-def _of_group(rows: Sequence[Mapping[str, Any]]) -> Range:
-    """One group's, of parts of its rebalances."""
-    uppers = [row["upper"] for row in rows]
-    return of_sums(
-        sum(row["estimate"] for row in rows),
-        sum(row["lower"] or 0 for row in rows),
-        None if None in uppers else sum(uppers),
-        [Reach(*row["reach"]) for row in rows],
-    )
-
-
-def _reassignments(asked: _Asked) -> tuple[tuple[Reassignment, ...], dict[str, int]]:
+def _reassignments(asked: Asked) -> tuple[tuple[Reassignment, ...], dict[str, int]]:
     outcome = "CASE WHEN stalled_since_ms IS NOT NULL THEN 'stalled' ELSE outcome END"
     counted = asked.rows(
         f"SELECT {outcome} AS outcome, count(*) AS count FROM gold.reassignment WHERE {{reassignments}} GROUP BY 1 "
@@ -339,7 +278,7 @@ def _reassignments(asked: _Asked) -> tuple[tuple[Reassignment, ...], dict[str, i
     return tuple(map(reassignment_of, rows)), {row["outcome"]: row["count"] for row in counted}
 
 
-def _buckets(asked: _Asked, from_ms: int | None, to_ms: int | None) -> tuple[int, tuple[Bucket, ...]]:
+def _buckets(asked: Asked, from_ms: int | None, to_ms: int | None) -> tuple[int, tuple[Bucket, ...]]:
     if from_ms is None or to_ms is None:
         return _BUCKET_SIZES_MS[0], ()
     size = next((s for s in _BUCKET_SIZES_MS if (to_ms - from_ms) // s < _BUCKETS), _BUCKET_SIZES_MS[-1])
@@ -354,16 +293,6 @@ def _buckets(asked: _Asked, from_ms: int | None, to_ms: int | None) -> tuple[int
 def _known(pick: Callable[[list[int]], int], *instants: int | None) -> int | None:
     known = [instant for instant in instants if instant is not None]
     return pick(known) if known else None
-
-
-def _cost(row: Mapping[str, Any]) -> Cost:
-    return Cost(
-        lower=row["lower"],
-        estimate=row["estimate"],
-        upper=row["upper"],
-        likely_lower=row.get("likely_lower"),
-        likely_upper=row.get("likely_upper"),
-    )
 
 
 def _number(row: Mapping[str, Any]) -> str:
