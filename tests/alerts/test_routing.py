@@ -45,7 +45,9 @@ CASES: list[tuple[Incident, set[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("incident", "expected"), CASES)
+@pytest.mark.parametrize(
+    ("incident", "expected"), CASES, ids=[f"{n} to {' and '.join(sorted(to))}" for n, (_, to) in enumerate(CASES, 1)]
+)
 @pytest.mark.parametrize("with_rest", [False, True])
 def test_an_incident_goes_to_those_it_concerns(incident: Incident, expected: set[str], with_rest: bool) -> None:
     """A target that no team names gets everything; if there is one, what is nobody's goes there alone."""

@@ -114,7 +114,11 @@ def test_the_change_that_hurt_others_most_is_named() -> None:
     )
 
 
-@pytest.mark.parametrize("span", [Span(from_ms=T0 - 10_000_000, to_ms=T0), Span(from_ms=KILLED, to_ms=KILLED + 11_000)])
+@pytest.mark.parametrize(
+    "span",
+    [Span(from_ms=T0 - 10_000_000, to_ms=T0), Span(from_ms=KILLED, to_ms=KILLED + 11_000)],
+    ids=["whole", "cut after 11 s"],
+)
 def test_a_story_is_whole_even_where_the_span_cuts_it(reader: Questions, span: Span) -> None:
     found = reader.rebalances_around(*GROUP, span)
     assert [r.generation_id for r in found] == [8, 9, 10]

@@ -36,6 +36,7 @@ from tests.commands.saying import EAGER, ROOT, assert_one_sentence
         ["check", "-w", ".", "--fail-on", "annoying"],
         ["demo", "--port", "99999"],
     ],
+    ids=lambda words: " ".join(Path(word).name for word in words),
 )
 def test_a_wrong_command_line_ends_with_status_2(call: Any, arguments: list[str]) -> None:
     result = call(*arguments)

@@ -30,7 +30,7 @@ def test_help_names_every_verb(call: Any) -> None:
     assert "..." not in result.out.partition("Commands:")[2]  # each verb's first sentence fits into a line
 
 
-@pytest.mark.parametrize("words", [["--help"], ["watch", "--help"], ["audit", "verify", "-h"]])
+@pytest.mark.parametrize("words", [["--help"], ["watch", "--help"], ["audit", "verify", "-h"]], ids=" ".join)
 def test_help_is_quick(words: list[str], tmp_path: Path) -> None:
     """CPU time of compiled modules, as pip leaves them; the best of five. Python alone takes 0.02 s: where the machine
     is so busy that it takes more, all else may, too."""

@@ -22,7 +22,7 @@ def test_a_report_is_text_json_or_one_html_file(call: Any, filled: Path) -> None
     assert "<script" not in page
 
 
-@pytest.mark.parametrize("verb", [["report"], ["export", "rebalance"]])
+@pytest.mark.parametrize("verb", [["report"], ["export", "rebalance"]], ids=" ".join)
 def test_a_period_that_ends_before_it_begins_is_refused(call: Any, filled: Path, verb: list[str]) -> None:
     result = call(*verb, "-w", filled, "--from", "2026-11-22", "--to", "2026-11-21")
     assert_one_sentence(result, status=2)

@@ -106,7 +106,7 @@ def test_an_import_that_is_refused_leaves_whole_files_and_is_finished_by_the_nex
     assert len({(r["node"], r["file_name"], r["byte"]) for r in found["log_line"]}) == 308
 
 
-@pytest.mark.parametrize("words", [["export", "rebalance", "-o", "csv"], ["explain", "payments"]])
+@pytest.mark.parametrize("words", [["export", "rebalance", "-o", "csv"], ["explain", "payments"]], ids=" ".join)
 def test_a_reader_says_when_credentials_expire_in_the_middle_and_else_writes_nothing(
     object_store: ObjectStore, location: str, capfd: pytest.CaptureFixture[str], words: list[str]
 ) -> None:

@@ -57,6 +57,7 @@ def test_overlapping_states_are_not_counted_twice() -> None:
 @pytest.mark.parametrize(
     "quiet",
     [task("RUNNING", 0, None), task("PAUSED", 0, None), task("STOPPED", 0, None)],
+    ids=["running", "paused", "stopped"],
 )
 def test_running_paused_and_stopped_are_no_outage(quiet: ConnectTask) -> None:
     assert outages([quiet], HUNDRED) == []

@@ -41,13 +41,18 @@ def test_a_type_too_large_for_a_short_is_refused() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        a_change(0, "01" + "080101"),  # directories are of version 1
-        a_change(1, "01" + "060101"),  # eligible leaders of version 2
-        bytes.fromhex("01110100000000800000000000000001020101"),  # log directories of a broker, of version 2
-        bytes.fromhex("01110000000000800000000000000001010100"),  # its controlled shutdown, of version 1
-        bytes.fromhex(
-            "010301" + "00" * 20 + "01" * 4 + "00" * 12 + "01" + "01010101"
-        ),  # a partition's eligible leaders
+        pytest.param(a_change(0, "01" + "080101"), id="directories, of version 1"),
+        pytest.param(a_change(1, "01" + "060101"), id="eligible leaders, of version 2"),
+        pytest.param(
+            bytes.fromhex("01110100000000800000000000000001020101"), id="log directories of a broker, of version 2"
+        ),
+        pytest.param(
+            bytes.fromhex("01110000000000800000000000000001010100"), id="a broker's controlled shutdown, of version 1"
+        ),
+        pytest.param(
+            bytes.fromhex("010301" + "00" * 20 + "01" * 4 + "00" * 12 + "01" + "01010101"),
+            id="a partition's eligible leaders",
+        ),
     ],
 )
 def test_a_tag_of_a_later_version_is_refused(data: bytes) -> None:

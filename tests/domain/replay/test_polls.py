@@ -48,9 +48,11 @@ def test_polls_of_the_same_size_are_full_and_say_what_a_record_takes() -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ((0, 50, 250, 401, 550, 700), (0, 0, 120, 290, 460, 630)),  # 320, then 321: none of them may be full
-        ((0, 50, 50, 50, 50, 50), (0, 0, 0, 0, 0, 0)),  # it reads nothing
+        # 320, then 321: none of them may be full.
+        ((0, 50, 250, 401, 550, 700), (0, 0, 120, 290, 460, 630)),
+        ((0, 50, 50, 50, 50, 50), (0, 0, 0, 0, 0, 0)),
     ],
+    ids=["of two sizes", "of nothing"],
 )
 def test_polls_that_differ_may_not_be_full(first: Sequence[int], second: Sequence[int]) -> None:
     assert polls(first, second) is None
