@@ -93,8 +93,8 @@ def run(
             if did:
                 outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
         outcome.is_complete = context.awaited is None and not context.has_left
-        for table in sorted(context.rows_written):
-            if opened.join_small_files(table):
+        for table, row_count in sorted(context.rows_written.items()):
+            if opened.join_small_files(table, written_rows=row_count):
                 context.reached(f"{table}:joined")
         if outcome.ms_by_stage:
             ended_at_ms = time.time_ns() // 1_000_000

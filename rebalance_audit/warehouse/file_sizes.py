@@ -12,6 +12,8 @@ from rebalance_audit.warehouse.row_groups import SOON_REPLACED_ROWS, is_soon_rep
 
 APPENDED: Final = frozenset({"silver.group_event", "silver.undecoded"})
 """Beside bronze, the tables in which no row is ever replaced."""
+ASKED_FOR_GROUPS: Final = frozenset({"silver.group_event"})
+"""Of these, the tables that each run asks for a few groups, most often for what is not long ago."""
 _WIDE = frozenset({"silver.rebalance", "silver.measured_rebalance"})
 JOINED_ROWS: Final = 100
 """The rows that are left of small files are joined into files of at most this many rows. The next commits that remove a
@@ -87,8 +89,9 @@ def leading_column(table: str) -> str:
 
 
 def in_order(table: str, rows: pa.Table) -> pa.Table:
-    """The rows, those of a group together, else in the order of the table's key."""
-    columns = dict.fromkeys((leading_column(table), *tables.BY_NAME[table].key))
+    """The rows, those of a group together, then in the order of time where that is asked for, else of the key."""
+    instant = ("at_ms",) if table in ASKED_FOR_GROUPS else ()
+    columns = dict.fromkeys((leading_column(table), *instant, *tables.BY_NAME[table].key))
     flat = [name for name in columns if not pa.types.is_nested(rows.schema.field(name).type)]
     return rows.sort_by([(name, "ascending") for name in flat])
 

@@ -4,7 +4,7 @@ need to be opened for a few groups, however large the table has become.
 What joins are the files that came since the last join. Of tables in which rows are replaced the result is a run: files
 of bounded size, in the order of the groups, of which a group is in one. Eight runs of a level make one of the next, so
 that their number grows with the logarithm of the rows. So each file covers a limited time, too, and a query for the
-last hours can skip the older ones.
+last hours can skip the older ones. Large files of events join into runs as well.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import whole
-from rebalance_audit.warehouse.file_sizes import in_order, is_appended, leading_column, most_rows
+from rebalance_audit.warehouse.file_sizes import ASKED_FOR_GROUPS, in_order, is_appended, leading_column, most_rows
 from rebalance_audit.warehouse.kept_columns import put_rows
 from rebalance_audit.warehouse.row_groups import (
     SOON_REPLACED,
@@ -42,6 +43,12 @@ _SMALL_ROWS = 1_024
 """A small file has fewer, and less than half of what a file of its table may have."""
 _APPENDED_TIERS = (64, 1_024, 16_384)
 """For tables in which no row is ever replaced: a file with fewer rows belongs to the first tier, and so on."""
+LARGE_ROWS = _APPENDED_TIERS[-1]
+LARGE_FILES = 4
+"""Of files with so many rows, in which no row is ever replaced, this many are joined into a run if groups are asked
+for."""
+LARGE_AT_ONCE = 16 * LARGE_ROWS
+"""A run of them has at most so many rows, since a cycle waits for it. `maintain` makes longer ones."""
 _AT_ONCE = 4
 """Files of rows that are in memory while runs are merged."""
 _TASKS = 8
@@ -60,15 +67,23 @@ class Tier:
     """Whether there are enough files to be joined."""
 
 
-def tiers_of(table: str, rows_of: Mapping[str, int | None], least: int | None = None) -> list[Tier]:
+def tiers_of(
+    table: str,
+    rows_of: Mapping[str, int | None],
+    least: int | None = None,
+    large_at_once: int | None = LARGE_AT_ONCE,
+) -> list[Tier]:
     """`rows_of`: the rows of each file, by path. A file of unknown or many rows is in no tier. `least`: files that are
-    to be joined (None: SMALL_FILES)."""
+    to be joined (None: SMALL_FILES). `large_at_once`: the rows of large files that join (None: any number)."""
+    is_whole = large_at_once is None
     least = SMALL_FILES if least is None else least
-    most = most_rows(table, is_soon_replaced=False)
-    bounds = _APPENDED_TIERS if is_appended(table) else (min(_SMALL_ROWS, most // 2),)
+    of_file = most_rows(table, is_soon_replaced=False)
+    bounds = _APPENDED_TIERS if is_appended(table) else (min(_SMALL_ROWS, of_file // 2),)
+    most = 2 * bounds[-1] if is_appended(table) else of_file
     soon: list[str] = []
     tails: list[str] = []
     small: list[list[str]] = [[] for _ in bounds]
+    large: dict[str, int] = {}
     runs: dict[int, dict[str, list[str]]] = {}
     for path, rows in sorted(rows_of.items()):
         if rows is None:
@@ -85,14 +100,26 @@ def tiers_of(table: str, rows_of: Mapping[str, int | None], least: int | None = 
             tier = next((at for at, below in enumerate(bounds) if rows < below), None)
             if tier is not None:
                 small[tier].append(path)
-    joined_rows = 2 * bounds[-1] if is_appended(table) else most
+            else:
+                large[path] = rows
     kind = "part" if is_appended(table) else "run1"
     found = [Tier(SOON_REPLACED, SOON_REPLACED_ROWS, tuple(files), len(files) >= least) for files in (soon, tails)]
-    found += [Tier(kind, joined_rows, tuple(files), len(files) >= least) for files in small]
+    found += [Tier(kind, most, tuple(files), len(files) >= least) for files in small]
+    if large and table in ASKED_FOR_GROUPS:
+        fitting = tuple(large) if large_at_once is None else _fitting(large, large_at_once)
+        found.append(Tier("run1", most, fitting, len(fitting) >= (least if is_whole else LARGE_FILES)))
     for level, of_level in sorted(runs.items()):
         files = tuple(path for name in sorted(of_level) for path in of_level[name])
-        found.append(Tier(f"run{level + 1}", most, files, len(of_level) >= RUNS))
+        is_full = len(of_level) >= RUNS and (is_whole or not is_appended(table))
+        found.append(Tier(f"run{level + 1}", most, files, is_full))
     return found
+
+
+def _fitting(rows_of: Mapping[str, int], most: int) -> tuple[str, ...]:
+    """The smallest files, as many as have so many rows together."""
+    smallest = sorted(rows_of, key=lambda path: (rows_of[path], path))
+    rows = accumulate(rows_of[path] for path in smallest)
+    return tuple(path for path, until in zip(smallest, rows, strict=True) if until <= most)
 
 
 def _run_of(path: str) -> tuple[int, str] | None:

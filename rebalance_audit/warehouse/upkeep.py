@@ -18,7 +18,16 @@ from rebalance_audit.warehouse.delta_tables import read_parquet
 from rebalance_audit.warehouse.evidence_log import SAME_ROWS
 from rebalance_audit.warehouse.publications import Publications
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.small_files import SMALL_FILES, Tier, joined, joined_in_tasks, portions_of, tiers_of
+from rebalance_audit.warehouse.small_files import (
+    LARGE_AT_ONCE,
+    LARGE_ROWS,
+    SMALL_FILES,
+    Tier,
+    joined,
+    joined_in_tasks,
+    portions_of,
+    tiers_of,
+)
 from rebalance_audit.warehouse.storage import folder_of, relation
 
 
@@ -40,20 +49,23 @@ class Upkeep(Publications, Changes):
         table.vacuum(retention_hours=keep_hours, dry_run=False, enforce_retention_duration=False)
         self._delete_older(f"{folder_of(name)}/_keys", keep_hours)
 
-    def join_small_files(self, name: str, at_least: int | None = None) -> bool:
+    def join_small_files(self, name: str, at_least: int | None = None, written_rows: int = 0) -> bool:
         """Join files of few rows, once there are so many of them (None: SMALL_FILES): what commits of every second
         leave behind. No file is deleted, no row changes, and no large file is read, so the pause is short however large
-        the table is.
+        the table is. Large files of events are joined, too: at most so many rows as no cycle waits long for, or as
+        were just written.
 
         False if there are few of them. What was published stays published, as with `compact`.
         """
         least = SMALL_FILES if at_least is None else at_least
-        if self._small_files.get(name, least) < least:
+        if self._small_files.get(name, least) < least and written_rows < LARGE_ROWS:
             return False  # what joins is added, so that runs are looked at when there are new ones
         table = self._open_table(name)
         if table is None:
             return False
-        tiers = tiers_of(name, {path: stored.row_count for path, stored in table.files.items()}, least)
+        rows_of = {path: stored.row_count for path, stored in table.files.items()}
+        large_at_once = max(LARGE_AT_ONCE, written_rows) if at_least is None else None
+        tiers = tiers_of(name, rows_of, least, large_at_once)
         full = [tier for tier in tiers if tier.is_full]
         self._small_files[name] = max((len(tier.files) for tier in tiers if not tier.is_full), default=0)
         if not full:

@@ -207,6 +207,8 @@ def test_all_stages_at_every_step_change_single_rows_and_say_the_same(
     monkeypatch.setattr(replacing, "_TO_TAIL", range(1, 5))
     monkeypatch.setattr(replacing, "TAIL_ROWS", 4)
     monkeypatch.setattr(small_files, "RUNS", 2)
+    monkeypatch.setattr(small_files, "_APPENDED_TIERS", (2, 4, 8))
+    monkeypatch.setattr(small_files, "LARGE_FILES", 2)
     monkeypatch.setattr(kept_votes, "BEHIND", 2)
     warehouse = Warehouse.open(tmp_path, create=True)
     joins: list[str] = []
@@ -222,6 +224,7 @@ def test_all_stages_at_every_step_change_single_rows_and_say_the_same(
             said = [[(p.node, p.zone, p.first_ref, p.clock) for p in each] for each in (found, read_anew)]
             assert said[0] == said[1]
     assert {"silver.measured_rebalance:joined", "gold.rebalance:joined"} <= set(joins)
+    assert any("/run1-" in file for file in warehouse.files("silver.group_event"))
     assert gold(warehouse) | {table: rows_of(warehouse, table) for table in SILVER} == expected
 
 

@@ -11,7 +11,7 @@ import pytest
 from rebalance_audit.domain.tables import BY_NAME
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.row_groups import footer
-from rebalance_audit.warehouse.small_files import RUNS, SMALL_FILES, tiers_of
+from rebalance_audit.warehouse.small_files import LARGE_AT_ONCE, LARGE_FILES, RUNS, SMALL_FILES, tiers_of
 from rebalance_audit.warehouse.spreading import Spread, SpreadOf, in_this_process
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import LocalEngine
@@ -83,6 +83,44 @@ def test_a_file_joins_in_its_tier() -> None:
     assert found == [{"soon-f"}, {"soon-tail-i"}, {"part-a", "part-b", "part-c", "part-d"}]
     assert set(tiers_of(REBALANCE, rows_of)[-1].files) == {"part-a", "part-b", "part-c"}  # files of 1,000 rows at most
     assert set(tiers_of("silver.group_event", rows_of)[-1].files) == {"part-e"}
+
+
+def test_large_files_of_events_join_into_runs_for_which_no_cycle_waits_long() -> None:
+    def joined(rows_of: dict[str, int], at_once: int | None = LARGE_AT_ONCE) -> set[str]:
+        tiers = tiers_of("silver.group_event", rows_of, None if at_once else 2, at_once)
+        return {file for tier in tiers if tier.is_full and tier.kind.startswith("run") for file in tier.files}
+
+    alike = {f"part-{at}": 20_000 for at in range(LARGE_FILES)}
+    assert joined(dict(list(alike.items())[1:])) == set()
+    assert joined(alike) == set(alike)
+    assert joined(alike | {"part-x": 300_000}) == set(alike)
+    larger = {f"part-{at}": 50_000 for at in range(6)}
+    assert joined(larger) == {f"part-{at}" for at in range(5)}  # the sixth does not fit
+    of_a_first_run = {f"part-{at}": 90_000 for at in range(20)}
+    assert joined(of_a_first_run) == set()
+    assert joined(of_a_first_run, 20 * 90_000) == set(of_a_first_run)
+    runs = {f"run1-{at:x}-{file}": 30_000 for at in range(RUNS) for file in "ab"}
+    assert joined(runs) == set()
+    assert joined(runs | larger, None) == {*runs, *larger}  # as `maintain` does
+    assert tiers_of("silver.undecoded", alike)[-1].files == ()  # nobody asks it for a group
+
+
+def test_joined_events_are_in_the_order_of_time_within_a_group(tmp_path: Path) -> None:
+    warehouse, table = Warehouse.open(tmp_path, create=True), "silver.group_event"
+    required: dict[str, object] = {c.name: "x" for c in BY_NAME[table].columns if c.required and c.type == "string"}
+    for number in range(SMALL_FILES):
+        rows = [
+            required | {"cluster_id": "lab", "group_id": group_id, "ref": f"{(number * 7) % 10}-{number}-{group_id}",
+                        "at_ms": (number * 13) % SMALL_FILES}
+            for group_id in ("b", "a", None)
+        ]  # fmt: skip
+        warehouse.append(table, rows_to_table(table, rows))
+    assert warehouse.join_small_files(table)
+    (file,) = warehouse.files(table)
+    read = pq.read_table(file, columns=["group_id", "at_ms"]).to_pylist()
+    assert [(row["group_id"], row["at_ms"]) for row in read] == [
+        (group_id, at_ms) for group_id in ("a", "b", None) for at_ms in range(SMALL_FILES)
+    ]
 
 
 def test_runs_are_merged_into_one_in_the_order_of_the_groups(tmp_path: Path) -> None:
