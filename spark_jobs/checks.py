@@ -36,12 +36,13 @@ class Check:
     is_fatal: bool
     values: tuple[Any, ...] | None = None
     """The allowed values; null is allowed as well. None: the check is that the value is not null."""
+    is_law: bool = False
 
 
 def checks_of(table: tables.Table) -> list[Check]:
     required = [Check(f"{c.name} is there", c.name, True) for c in table.columns if c.required]
     closed = [Check(f"{c.name} is a known value", c.name, True, c.values) for c in table.columns if c.values]
-    laws = [Check(law.name, law_column(at), law.is_fatal, (True,)) for at, law in enumerate(table.laws)]
+    laws = [Check(law.name, law_column(at), law.is_fatal, (True,), is_law=True) for at, law in enumerate(table.laws)]
     return [*required, *closed, Check(KEY_CHECK, UNIQUE_COLUMN, True, (True,)), *laws]
 
 

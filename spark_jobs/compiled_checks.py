@@ -31,11 +31,7 @@ def verdicts_of(name: str, rows: Rows, batch_id: str) -> list[Verdict]:
     if len(rows) == 0:
         return []
     with cursor() as db:
-        if isinstance(rows, pa.Table):
-            source = "checked"
-            db.register(source, rows)
-        else:
-            source = relation(rows)
+        source = _source(db, rows)
         checks = checks_of(table)
         whole = frozenset() if isinstance(rows, pa.Table) else _whole_lists(name, rows)
         row_count, key_count, *failed = _one(db, _counting(table, whole).format(source=source))
@@ -47,6 +43,17 @@ def verdicts_of(name: str, rows: Rows, batch_id: str) -> list[Verdict]:
             verdict_of(name, check, batch_id, row_count, count, _examples(db, table, check, source) if count else ())
             for check, count in zip(checks, failed, strict=True)
         ]
+
+
+def do_laws_hold(name: str, rows: Rows) -> bool:
+    """Whether these rows keep all laws of this table, apart from what single columns and the key must be."""
+    table = tables.BY_NAME[name]
+    if not table.laws:
+        return True
+    broken = " OR ".join(f"({_fails(table, check)})" for check in checks_of(table) if check.is_law)
+    with cursor() as db:
+        source = _source(db, rows)
+        return _one(db, f"SELECT count(*) FILTER ({broken}) FROM {source}") == (0,)
 
 
 def projection(name: str, files: Sequence[str]) -> pa.Table:
@@ -131,6 +138,14 @@ def _whole_lists(name: str, files: Sequence[str]) -> frozenset[str]:
 
 def _is_list_of_structs(type_: pa.DataType) -> bool:
     return bool(pa.types.is_list(type_) and pa.types.is_struct(type_.value_type))
+
+
+def _source(db: duckdb.DuckDBPyConnection, rows: Rows) -> str:
+    """The rows as DuckDB names them."""
+    if not isinstance(rows, pa.Table):
+        return relation(rows)
+    db.register("checked", rows)
+    return "checked"
 
 
 @functools.cache

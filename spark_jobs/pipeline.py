@@ -160,16 +160,14 @@ def _quality_gate(context: Run, books: Books) -> Gate:
     Spark."""
 
     def gate(table: str, rows: pa.Table | Sequence[str], batch_id: str) -> None:
+        from spark_jobs.alike import verdicts_in_tasks, verdicts_in_this_process
         from spark_jobs.checks import refuse_broken
-        from spark_jobs.compiled_checks import verdicts_of
         from spark_jobs.stages.stage import size_of
 
         is_small = isinstance(rows, pa.Table) or sum(map(size_of, rows)) < context.spark_from_bytes
         if is_small or isinstance(engine := context.engine_for(rows), LocalEngine):
-            verdicts = verdicts_of(table, rows, batch_id)
+            verdicts = verdicts_in_this_process(table, rows, batch_id)
         else:
-            from spark_jobs.alike import verdicts_in_tasks
-
             verdicts = verdicts_in_tasks(engine, table, rows, batch_id)
         books.note(verdicts)
         refuse_broken(table, verdicts)

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
-from spark_jobs.alike import verdicts_in_tasks
+from spark_jobs import alike
+from spark_jobs.alike import verdicts_in_tasks, verdicts_in_this_process
 from spark_jobs.checks import KEY_CHECK, Verdict, checks_of
 from spark_jobs.compiled_checks import verdicts_of
 from spark_jobs.engine import LocalEngine
@@ -137,6 +138,35 @@ def test_each_check_is_broken_by_the_rows_made_for_it(table: tables.Table) -> No
         assert (broken[name]["unexpected_count"], broken[name]["checked_count"]) == (1, 3), name
     repeated = {v["check_name"]: v for v in compiled(table, [*whole, whole[0]])}
     assert repeated[KEY_CHECK]["unexpected_count"] == 2
+
+
+@pytest.mark.parametrize("table", tables.BY_NAME.values(), ids=tables.BY_NAME)
+def test_few_rows_get_the_verdicts_of_many(table: tables.Table, tmp_path: Path) -> None:
+    whole = [good_row(table, 0), good_row(table, 1)]
+    cases = [
+        [], whole, [*whole, whole[0]], *([*whole, good_row(table, 2) | changes] for _, changes in breaks_of(table)),
+    ]  # fmt: skip
+    for number, rows in enumerate(cases):
+        held, file = rows_to_table(table.name, rows), str(tmp_path / f"{number}.parquet")
+        pq.write_table(held, file, row_group_size=1)
+        assert verdicts_in_this_process(table.name, held, "test:1") == compiled(table, rows)
+        assert verdicts_in_this_process(table.name, [file], "test:1") == compiled(table, rows)
+
+
+@pytest.mark.parametrize("table", tables.BY_NAME.values(), ids=tables.BY_NAME)
+def test_rows_in_which_nothing_is_broken_are_not_counted(
+    table: tables.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of values from a closed set, too, where no row has one."""
+    optional = {c.name: None for c in table.columns if c.values and not c.required}
+    rows = [good_row(table, number) | optional for number in range(2)]
+    expected, file = compiled(table, rows), str(tmp_path / "rows.parquet")
+    pq.write_table(rows_to_table(table.name, rows), file)
+    monkeypatch.setattr(alike, "verdicts_of", None)
+    if all(verdict["success"] for verdict in expected):  # else a law asks for one of these values
+        assert verdicts_in_tasks(LocalEngine(), table.name, [file], "test:1") == expected
+        if not table.name.startswith("bronze."):
+            assert verdicts_in_this_process(table.name, [file], "test:1") == expected
 
 
 @pytest.mark.spark
