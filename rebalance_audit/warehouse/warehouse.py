@@ -35,7 +35,7 @@ from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.notes import content_of, sealed
 from rebalance_audit.warehouse.queries import database
 from rebalance_audit.warehouse.replacing import differing
-from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS
+from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, row_count_in
 from rebalance_audit.warehouse.spreading import in_this_process
 from rebalance_audit.warehouse.storage import Files, TableGoneError, WarehouseError, folder_of, relation
 from rebalance_audit.warehouse.upgrading import fingerprint, lacking, upgrade
@@ -169,6 +169,8 @@ class Warehouse(Upkeep):
                 metadata["keptFiles"] = json.dumps(found.kept)
             now_ms = int(time.time() * 1000)
             removes = [RemoveAction(path, True, now_ms, table.files[path].size, {}) for path in touched]
+        if table is not None:
+            fresh = [rows for rows in fresh if not isinstance(rows, str) or row_count_in(rows)]
         is_changed = bool(adds or removes) or any(isinstance(rows, str) or rows.num_rows for rows in fresh)
         if only_if_changed and table is not None and not is_changed:
             return False
