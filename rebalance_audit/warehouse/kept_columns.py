@@ -26,6 +26,7 @@ from rebalance_audit.warehouse.row_groups import (
     opened,
     parts_of,
     rename_footer,
+    row_count_of,
     row_groups_of,
 )
 from rebalance_audit.warehouse.storage import located
@@ -176,7 +177,10 @@ def chosen_rows(
         if not all(wanted.may_be_in(group.file, group.number) for wanted in others):
             continue
         held = row_group(group.file, group.number, narrow)
-        wanted = [pc.is_in(held[name], values) for name, values in sets.items()]
+        wanted = [
+            pc.is_in(held[name] if name in held.schema.names else pa.nulls(row_count_of([group]), pa.string()), values)
+            for name, values in sets.items()
+        ]
         if holds is not None:
             wanted.append(holds(held))
         at = pc.indices_nonzero(pc.fill_null(functools.reduce(pc.and_kleene, wanted), False))

@@ -33,8 +33,9 @@ from spark_jobs.group_rows import (
     of_keys,
     places_table,
     rows_of_groups,
+    rows_with,
 )
-from spark_jobs.incidents.rows import AT, FIELDS, FINDING, FINDINGS, NARROWED, READ, REBALANCES
+from spark_jobs.incidents.rows import AT, FIELDS, FINDING, FINDINGS, NARROWED, READ, REBALANCES, shown_incidents
 from spark_jobs.structs import things_in
 
 LONGEST_SESSION_MS = 1_800_000
@@ -175,8 +176,8 @@ class StoredCluster:
         of_groups = rows_of_groups(self._warehouse, FINDINGS, FINDING, self._keys(groups), version=version)
         rows = of_groups.to_pylist()
         if apart:
-            where = "cluster_id = ? AND group_id IS NULL"
-            rows += self._warehouse.read(FINDINGS, FINDING, where, [self._cluster_id], version).to_pylist()
+            wanted: Mapping[str, Sequence[str | None]] = {"group_id": [None], "cluster_id": [self._cluster_id]}
+            rows += rows_with(self._warehouse, FINDINGS, FINDING, wanted, version).to_pylist()
         rows.sort(key=lambda row: (row["first_seen_at_ms"], row["finding_id"]))
         found = ((row["group_id"], from_row(Finding, row)) for row in rows)
         return [one for one in found if is_recent(one[1], from_ms, self._shown)]
@@ -200,8 +201,8 @@ class StoredCluster:
     def _stored(self, from_ms: int) -> pa.Table:
         """Incidents that are open or end at this moment or later. Asked several times of the same moment."""
         if self._incidents is None or self._since_ms != from_ms:
-            later = "cluster_id = ? AND (status = 'open' OR last_at_ms >= ?)"
-            self._incidents = self._warehouse.read("gold.incident", _KNOWN, later, [self._cluster_id, from_ms])
+            shown = shown_incidents(self._warehouse, ["cluster_id", *_KNOWN], from_ms)
+            self._incidents = rows_where(shown, pc.equal(shown["cluster_id"], self._cluster_id))
             self._since_ms = from_ms
         return self._incidents
 

@@ -22,6 +22,7 @@ from spark_jobs.incidents.rows import (
     REASSIGNMENTS,
     REBALANCES,
     TASKS,
+    shown_incidents,
 )
 
 _CONTENT = (
@@ -93,7 +94,7 @@ def ending(
 ) -> Iterator[tuple[str, str | None, int]]:
     """Groups of open incidents that time alone may change."""
     columns = ["cluster_id", "group_ids", "rebalance_ids", "reassignment_ids", "first_at_ms", "last_at_ms"]
-    for row in warehouse.read("gold.incident", columns, "status = 'open'").to_pylist():
+    for row in shown_incidents(warehouse, columns).to_pylist():
         cluster_id, reassignments = row["cluster_id"], row["reassignment_ids"]
         if not row["rebalance_ids"] and not reassignments:
             continue

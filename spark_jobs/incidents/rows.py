@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rebalance_audit.domain.detect import ASKED_OF_MEMBERS
+from rebalance_audit.domain.incidents.around import NOTHING_NEW
 from rebalance_audit.domain.model import ConnectTask, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
 from rebalance_audit.domain.tables import GOLD_REBALANCE, SILVER_FINDING
+from rebalance_audit.warehouse.arrow_tables import rows_at, whole
+from rebalance_audit.warehouse.kept_columns import row_group
+from rebalance_audit.warehouse.row_groups import WantedValues, held_in, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.group_rows import INSTANTS
+from spark_jobs.group_rows import INSTANTS, rows_with
 
 REBALANCES, TASKS, FINDINGS = "silver.measured_rebalance", "silver.connect_task", "silver.finding"
-REASSIGNMENTS = "silver.reassignment"
+REASSIGNMENTS, INCIDENTS = "silver.reassignment", "gold.incident"
 AT = f"coalesce({', '.join(INSTANTS)})"
 _OWN = [c.name for c in GOLD_REBALANCE.columns]
 READ = tuple(dict.fromkeys((*_OWN, "place", "members", "movements", "triggers")))
@@ -32,6 +37,26 @@ _MOVEMENTS = f"[{{{_FIELDS}}} FOR m IN movements IF list_contains({_GONE}, m.fro
 NARROWED = ", ".join((*dict.fromkeys((*_OWN, "place")), f"{_MEMBERS} members", f"{_MOVEMENTS} movements"))
 """The part of READ that a ClusterRows needs."""
 FINDING = tuple(c.name for c in SILVER_FINDING.columns)
+
+
+def shown_incidents(warehouse: Warehouse, columns: Sequence[str], from_ms: int = NOTHING_NEW) -> pa.Table:
+    """These columns of the present incidents that are open, or end at this moment or later (NOTHING_NEW: only open
+    ones). Each run asks for them: what the statistics of row groups rule out is not read, and what was read is kept."""
+    schema = warehouse.schema(INCIDENTS)
+    narrow = pa.schema([schema.field(name) for name in ("status", "last_at_ms")])
+    schema = pa.schema([schema.field(name) for name in columns])
+    parts = [schema.empty_table()]
+    is_open = WantedValues.of("status", ["open"], with_null=False)
+    for group in row_groups_of(warehouse.files(INCIDENTS)):
+        place = group.file, group.number
+        if not is_open.may_be_in(*place) and held_in(group.file, "last_at_ms")[group.number].is_outside(from_ms, None):
+            continue
+        held = whole(row_group(*place, narrow.names), narrow)
+        shown = pc.or_kleene(pc.equal(held["status"], "open"), pc.greater_equal(held["last_at_ms"], from_ms))
+        at = pc.indices_nonzero(pc.fill_null(shown, False))
+        if len(at):
+            parts.append(rows_at(whole(row_group(*place, schema.names), schema), at))
+    return pa.concat_tables(parts)
 
 
 def open_tasks(warehouse: Warehouse, versions: Mapping[str, int]) -> dict[str, list[ConnectTask]]:
@@ -67,6 +92,6 @@ def moves_of(leader_moves: pa.Table) -> dict[str, list[LeaderMove]]:
 
 def clusters_of_wrong_clocks(warehouse: Warehouse, versions: Mapping[str, int]) -> set[str]:
     """Clusters in which a clock ever jumped back or was wrong: there, later events may have much earlier times."""
-    where = "group_id IS NULL AND rule_id = 'TR003'"
-    found = warehouse.read(FINDINGS, ["cluster_id"], where, version=versions[FINDINGS])
+    wanted: Mapping[str, Sequence[str | None]] = {"rule_id": ["TR003"], "group_id": [None]}
+    found = rows_with(warehouse, FINDINGS, ["cluster_id"], wanted, versions[FINDINGS])
     return set(found["cluster_id"].to_pylist())

@@ -20,7 +20,7 @@ from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import Engine
 from spark_jobs.group_evidence import seen_until_ms
-from spark_jobs.group_rows import Place
+from spark_jobs.group_rows import Place, rows_with
 from spark_jobs.incidents.around import StoredCluster
 from spark_jobs.incidents.news import ending, news_since, note
 from spark_jobs.incidents.replaced import Incidents, scope_of
@@ -140,14 +140,9 @@ def _marks_around(
 ) -> list[dict[str, Any]]:
     """The marks that `found` takes the place of."""
     own = [group_id for group_id in news if group_id is not None] + (["*"] if found.apart else [])
-    first_ms = min([found.from_ms, *(at_ms for _, at_ms in found.marked)])
     of_others = {group_id for group_id, _ in found.marked}
-    rows = warehouse.read(
-        "gold.mark",
-        ["cluster_id", "mark_id", "scope", "at_ms"],
-        "source = 'evidence' AND cluster_id = ? AND at_ms >= ? AND list_contains(?, scope)",
-        [cluster_id, first_ms, sorted({*own, *of_others})],
-    )
+    wanted = {"scope": {*own, *of_others}, "source": ["evidence"], "cluster_id": [cluster_id]}
+    rows = rows_with(warehouse, "gold.mark", ["cluster_id", "mark_id", "scope", "at_ms"], wanted)
     return [
         row
         for row in rows.to_pylist()

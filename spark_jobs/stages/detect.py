@@ -46,7 +46,6 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import greatest, row_groups_of
 from rebalance_audit.warehouse.storage import relation
-from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
 from spark_jobs.group_rows import (
@@ -57,6 +56,7 @@ from spark_jobs.group_rows import (
     files_since,
     histories,
     places_table,
+    rows_with,
 )
 from spark_jobs.instants import times_of
 from spark_jobs.kept_folds import folded
@@ -125,25 +125,9 @@ def _groups(context: Run, batch: Batch, seen: Mapping[str, int]) -> pa.Table:
     warehouse = context.warehouse
     parts = [warehouse.changed_keys(name, GROUP, batch.since[name], batch.until[name]) for name in (REBALANCES, TASKS)]
     if context.awaited is None:  # else commits that wait may show that what seems to last is over
-        parts.append(_rows_where(warehouse, REBALANCES, GROUP, "outcome = 'open'", "outcome", ["open"], batch))
+        parts.append(rows_with(warehouse, REBALANCES, GROUP, {"outcome": ["open"]}, batch.until[REBALANCES]))
         parts.append(places_table(_due(context, batch, seen)))
     return pa.concat_tables(parts).group_by(GROUP).aggregate([]).sort_by([(c, "ascending") for c in GROUP])
-
-
-def _rows_where(
-    warehouse: Warehouse,
-    table: str,
-    columns: Sequence[str],
-    where: str,
-    column: str,
-    values: Sequence[str],
-    batch: Batch | None = None,
-) -> pa.Table:
-    """Rows for which the condition is true. In each of them `column` is one of the values, or null if no values are
-    given: other files are not opened."""
-    files = warehouse.files(table, None if batch is None else batch.until[table])
-    found = row_groups_of(files, column, values, with_null=not values)
-    return warehouse.read_files(table, list(dict.fromkeys(group.file for group in found)), columns, where)
 
 
 def _due(context: Run, batch: Batch, seen: Mapping[str, int]) -> set[Place]:
@@ -152,11 +136,14 @@ def _due(context: Run, batch: Batch, seen: Mapping[str, int]) -> set[Place]:
     noted = warehouse.recall(NAME)
     # With other limits any finding may change.
     before: dict[str, int] = noted.get("seen_until_ms", {}) if noted.get("limits") == _named(context) else {}
-    tasks = _rows_where(warehouse, TASKS, [*GROUP, "state"], "to_ms IS NULL", "to_ms", [], batch).to_pylist()
+    files = warehouse.files(TASKS, batch.until[TASKS])
+    with_lasting = list(dict.fromkeys(group.file for group in row_groups_of(files, "to_ms", with_null=True)))
+    tasks = warehouse.read_files(TASKS, with_lasting, [*GROUP, "state"], "to_ms IS NULL").to_pylist()
     connect = {(row["cluster_id"], row["group_id"]) for row in tasks}
     found = {(row["cluster_id"], row["group_id"]) for row in tasks if row["state"] != "RUNNING"}
     columns = [*GROUP, "rule_id", "first_seen_at_ms", "last_seen_at_ms"]
-    opened = _rows_where(warehouse, OUTPUT, columns, "status = 'open' AND group_id IS NOT NULL", "status", ["open"])
+    opened = rows_with(warehouse, OUTPUT, columns, {"status": ["open"]})
+    opened = opened.filter(pc.is_valid(opened["group_id"]))
     for cluster_id, group_id, rule_id, first_ms, last_ms in _tuples(opened):
         place, before_ms, now_ms = (cluster_id, group_id), before.get(cluster_id), seen.get(cluster_id, 0)
         if place in found:

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.model import Finding, Rebalance
 from rebalance_audit.domain.publish.groups import DAY_MS, HOUR_MS, READS, group_row
+from rebalance_audit.warehouse import comparing
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.comparing import differing_rows
 from rebalance_audit.warehouse.kept_columns import row_group
@@ -46,6 +47,7 @@ from spark_jobs.group_rows import (
     histories,
     of_keys,
     places_table,
+    rows_with,
 )
 from spark_jobs.incidents.tables import incident_tables
 from spark_jobs.instants import groups_within
@@ -189,8 +191,7 @@ def _findings(context: Run, engine: Engine, version: int, scope: pa.Table, folde
     is_group = pc.is_valid(scope["group_id"])
     of_groups_ = rows_or_files(context, engine, FINDINGS, version, scope.filter(is_group), folder)
     clusters = pc.unique(scope.filter(pc.invert(is_group))["cluster_id"]).to_pylist()
-    where = f"group_id IS NULL AND cluster_id IN ({', '.join(['?'] * len(clusters)) or 'NULL'})"
-    of_none = context.warehouse.read(FINDINGS, None, where, clusters, version)
+    of_none = rows_with(context.warehouse, FINDINGS, None, {"group_id": [None], "cluster_id": clusters}, version)
     if isinstance(of_groups_, pa.Table):
         return pa.concat_tables([of_groups_, of_none])
     return [*of_groups_, *written_in("gold.finding", of_none.to_batches(), folder)]
@@ -302,6 +303,12 @@ def _coverage(context: Run, consumed: Mapping[str, int]) -> pa.Table:
 
 def _publish(context: Run, table: str, want: Wanted, batch_id: str) -> None:
     columns = [c.name for c in tables.BY_NAME[table].columns]
+    if want.scope is None and (few := _few_changed(context, table, want, columns)) is not None:
+        keys, rows = few
+        if keys.num_rows:
+            with context.staged(table, rows) as files:
+                context.replace(table, files, keys, batch_id)
+        return
     with ExitStack() as until_committed:
         if isinstance(want.rows, pa.Table):
             files = until_committed.enter_context(context.staged(table, want.rows))
@@ -323,6 +330,21 @@ def _publish(context: Run, table: str, want: Wanted, batch_id: str) -> None:
                     rows = db.execute(f"SELECT r.* FROM {changed}").to_arrow_table()
                     files = until_committed.enter_context(context.staged(table, rows.select(columns)))
         context.replace(table, files, keys, batch_id)
+
+
+def _few_changed(context: Run, table: str, want: Wanted, columns: list[str]) -> tuple[pa.Table, pa.Table] | None:
+    """The keys whose stored rows differ from those that should be there, and the latter; None where rows are many, or a
+    row's own key occurs twice."""
+    stored = context.warehouse.files(table)
+    if not isinstance(want.rows, pa.Table) or max(want.rows.num_rows, row_count(stored)) > _FEW_ROWS:
+        return None
+    was, now = context.warehouse.read(table, columns), want.rows.select(columns)
+    found = differing_rows(was, now, tables.BY_NAME[table].key)
+    if found is None:
+        return None
+    differing = [rows.select(want.key).take(pa.array(at)) for rows, at in zip((was, now), found, strict=True)]
+    keys = pa.concat_tables(differing).group_by(want.key).aggregate([])
+    return keys, now.take(pa.array(comparing.of_keys(now, keys, None)))
 
 
 def _differing(

@@ -1,0 +1,57 @@
+"""What is asked of the rows behind incidents is what SQL over all of them answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from rebalance_audit.domain.tables import BY_NAME
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.group_rows import rows_with
+from spark_jobs.incidents.rows import shown_incidents
+
+LAST_MS = 1_000
+
+
+def a_warehouse(folder: Path, table: str, *, seed: int = 1) -> Warehouse:
+    """Files of a few rows each: some with what is asked for, some without."""
+    random, warehouse = Random(seed), Warehouse.open(folder, create=True)
+    required: dict[str, object] = {c.name: "x" for c in BY_NAME[table].columns if c.required and c.type == "string"}
+    for number in range(30):
+        statuses = random.choice((["open"], ["resolved"], ["open", "resolved"]))
+        rows = [
+            required | {
+                "cluster_id": random.choice("ab"), "status": random.choice(statuses), "group_ids": [f"g{row}"],
+                "group_id": random.choice((None, "g1", "g2")), "rule_id": random.choice(("RB001", "TR003")),
+                "incident_id": f"i{number}-{row}", "finding_id": f"f{number}-{row}",
+                "last_at_ms": random.randrange(LAST_MS),
+            }
+            for row in range(random.randrange(1, 5))
+        ]  # fmt: skip
+        columns = {column.name for column in BY_NAME[table].columns}
+        warehouse.append(table, rows_to_table(table, [{k: v for k, v in row.items() if k in columns} for row in rows]))
+    return warehouse
+
+
+@pytest.mark.parametrize("from_ms", [0, 300, 990, LAST_MS])
+def test_shown_incidents_are_open_or_end_later(from_ms: int, tmp_path: Path) -> None:
+    warehouse, columns = a_warehouse(tmp_path, "gold.incident"), ["incident_id", "group_ids"]
+    asked = warehouse.read("gold.incident", columns, "status = 'open' OR last_at_ms >= ?", [from_ms]).to_pylist()
+    found = shown_incidents(warehouse, columns, from_ms).to_pylist()
+    assert sorted(map(str, found)) == sorted(map(str, asked)) != []
+    opened = warehouse.read("gold.incident", columns, "status = 'open'").to_pylist()
+    assert sorted(map(str, shown_incidents(warehouse, columns).to_pylist())) == sorted(map(str, opened)) != []
+
+
+def test_rows_with_few_values_may_have_none_of_them_but_null(tmp_path: Path) -> None:
+    warehouse, table = a_warehouse(tmp_path, "silver.finding"), "silver.finding"
+    asked = warehouse.read(table, None, "group_id IS NULL AND rule_id = 'TR003' AND cluster_id = 'a'").to_pylist()
+    found = rows_with(warehouse, table, None, {"rule_id": ["TR003"], "group_id": [None], "cluster_id": ["a"]})
+    assert sorted(map(str, found.to_pylist())) == sorted(map(str, asked)) != []
+    either = rows_with(warehouse, table, ["finding_id"], {"group_id": [None, "g1"]})
+    listed = warehouse.read(table, ["finding_id"], "group_id IS NULL OR group_id = 'g1'")
+    assert sorted(either["finding_id"].to_pylist()) == sorted(listed["finding_id"].to_pylist())
+    assert rows_with(warehouse, "gold.mark", None, {"scope": ["*"]}).num_rows == 0  # nobody wrote it yet
