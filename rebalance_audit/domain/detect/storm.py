@@ -210,7 +210,7 @@ def _finding(history: History, storm_: _Storm) -> list[Finding]:
     for s in steps:
         causes[s.rebalance.trigger] += s.generation_count
     cause, cause_count = causes.most_common(1)[0]
-    people = Counter(who for s in steps for who in {*s.left, *s.joined})
+    people = Counter(who for s in steps for who in dict.fromkeys((*s.left, *s.joined)))
     person, person_count = people.most_common(1)[0] if people else (None, 0)
     unchanged_count = sum(1 for s in steps if s.is_settled and not s.joined and not s.left)
     lost = [s.rebalance.resource_seconds_estimate for s in steps if s.rebalance.resource_seconds_estimate is not None]

@@ -163,7 +163,7 @@ def _people(trouble: Trouble) -> list[Identity]:
     """The members at fault; those that came or went, where nobody is at fault."""
     failed = Counter(who for e, s in trouble.steps for who in faults_in(e.history, s))
     if trouble.kind == "storm" and not failed:
-        came = Counter(who for _, s in trouble.steps for who in {*s.left, *s.joined})
+        came = Counter(who for _, s in trouble.steps for who in dict.fromkeys((*s.left, *s.joined)))
         most = max(came.values(), default=0)
         return [who for who, n in came.items() if n * 2 >= most]
     if failed:

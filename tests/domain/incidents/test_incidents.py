@@ -188,6 +188,14 @@ def test_a_storm_takes_in_all_that_its_group_went_through_meanwhile() -> None:
     assert first[0].incident_id == found[0].incident_id  # it became a storm, and is the same incident
 
 
+def test_the_culprits_of_a_storm_stand_in_the_order_in_which_they_came() -> None:
+    clients = ("c1", "c2", "c3", "c4", "c5", "c6")
+    story = a_group()
+    story.again(range(12), lambda s, n: s.joins(*clients, at_s=n * 20))
+    (found,), _ = incidents_and_marks(story)
+    assert (found.kind, found.culprits) == ("storm", clients)
+
+
 def test_a_member_that_comes_and_goes_for_hours_is_one_incident() -> None:
     story = a_group()
     story.again(range(6), lambda s, n: s.vanishes("c1", at_s=n * 1_500).joins("c1", at_s=n * 1_500 + 60))
