@@ -7,20 +7,21 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.warehouse.arrow_tables import in_types_of, rows_at, rows_to_table
+from rebalance_audit.warehouse.arrow_tables import in_types_of, rows_at, rows_to_table, rows_where
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least, greatest, held_in, least
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.engine import ArrowTask, Engine, parcel
+from spark_jobs.engine import ArrowTask, Engine, LocalEngine, parcel
 from spark_jobs.stages.stage import Batch
 from spark_jobs.structs import things_in
 from spark_jobs.task_files import (
@@ -134,6 +135,8 @@ class GroupReader:
     """The column by which rows are chosen; `groups` has it in place of `group_id`."""
     fields: Mapping[str, Collection[str]] = field(default_factory=dict)
     """By column of lists of structs: the fields that are wanted of these, where not all are."""
+    packed: Collection[str] = ()
+    """Columns of lists of structs that `histories` makes things of when they are asked for (spark_jobs/packed.py)."""
     _wanted: dict[tuple[str, str], int] = field(default_factory=dict, init=False, repr=False)
     """The keys in `groups`, made once in each task that reads."""
 
@@ -209,11 +212,10 @@ def histories(
     buckets = {place: at * wanted // len(places) for at, place in enumerate(places)}
     asked = engine.share((reader, buckets))
     count = max(buckets.values(), default=-1) + 1
-    return files_by_table(
-        engine.gather(
-            reader.work(), _packing(asked), _folding(kinds, fold, folder, latest or {}), WRITTEN, buckets=count
-        )
-    )
+    pack, folding = _packing(asked), _folding(kinds, fold, folder, latest or {}, reader.packed)
+    if count <= 1 and isinstance(engine, LocalEngine):  # then no parcel waits for the others
+        return files_by_table(engine.spread(reader.work(), lambda work: folding(pack(work)), WRITTEN))
+    return files_by_table(engine.gather(reader.work(), pack, folding, WRITTEN, buckets=count))
 
 
 _BUCKETS_PER_TASK = 4
@@ -221,6 +223,8 @@ _BUCKET_ROWS = 10_000
 """About so many are in the memory of a task at once, however many groups there are."""
 _PORTION_ROWS = 2_000
 """About so many are things at once, or all of one group."""
+_LONG_ROWS = 1_000
+"""A parcel of so many rows of one group is a part of a long history."""
 
 
 def _packing(asked: Callable[[], tuple[GroupReader, Mapping[Place, int]]]) -> ArrowTask:
@@ -243,24 +247,16 @@ def _packing(asked: Callable[[], tuple[GroupReader, Mapping[Place, int]]]) -> Ar
     return pack
 
 
-def _folding(kinds: Mapping[str, type], fold: GroupFold, folder: str, latest: Mapping[str, int]) -> ArrowTask:
+def _folding(
+    kinds: Mapping[str, type], fold: GroupFold, folder: str, latest: Mapping[str, int], packed: Collection[str]
+) -> ArrowTask:
     def run(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = TaskWriter(folder)
         rows = (row for some in parcels for row in some.to_pylist())
         for _, of_bucket in groupby(rows, key=itemgetter("bucket")):
-            parts: dict[str, list[pa.Table]] = defaultdict(list)
-            for one in of_bucket:
-                parts[one["grain"]].append(pa.ipc.open_stream(one["rows"]).read_all())
             folded: dict[str, list[dict[str, Any]]] = defaultdict(list)
-            whole = {table: pa.concat_tables(parts.pop(table)) for table in list(parts)}
-            for portion in _portions(
-                {t: _latest(rows, latest[t]) if t in latest else rows for t, rows in whole.items()}
-            ):
-                groups: dict[Place, dict[str, list[Any]]] = {}
-                for table in list(portion):  # rows go as they become things: of a long storm both are hundreds of MB
-                    for place, thing in _things(kinds[table], portion.pop(table)):
-                        groups.setdefault(place, defaultdict(list))[table].append(thing)
-                for table, row in chain.from_iterable(fold(place, groups[place]) for place in sorted(groups)):
+            for place, known in _groups_in(of_bucket, kinds, latest, packed):
+                for table, row in fold(place, known):
                     folded[table].append(row)
             for table, of_table in sorted(folded.items()):
                 for batch in rows_to_table(table, of_table).to_batches():
@@ -268,6 +264,70 @@ def _folding(kinds: Mapping[str, type], fold: GroupFold, folder: str, latest: Ma
         yield from writer.written()
 
     return run
+
+
+def _groups_in(
+    of_bucket: Iterable[Mapping[str, Any]],
+    kinds: Mapping[str, type],
+    latest: Mapping[str, int],
+    packed: Collection[str],
+) -> Iterator[tuple[Place, ThingsByTable]]:
+    """All groups of a bucket's parcels. A parcel of one long history becomes things as it comes, since they take less
+    memory than its rows."""
+    parts: dict[str, list[pa.Table]] = defaultdict(list)
+    long: dict[Place, dict[str, list[_Part]]] = {}
+    for one in of_bucket:
+        table, rows = one["grain"], pa.ipc.open_stream(one["rows"]).read_all()
+        if table not in latest and (place := _only_place(rows)) is not None:
+            long.setdefault(place, defaultdict(list))[table].append(_Part.of(kinds[table], rows, packed))
+        else:
+            parts[table].append(rows)
+    whole = {table: pa.concat_tables(parts.pop(table)) for table in list(parts)}
+    whole = {table: _latest(rows, latest[table]) if table in latest else rows for table, rows in whole.items()}
+    for place in sorted(long):
+        of_group = long.pop(place)
+        for table, rows in whole.items():
+            is_of_group = pc.and_(*(pc.equal(rows[name], of) for name, of in zip(GROUP.names, place, strict=True)))
+            if pc.any(is_of_group).as_py():
+                of_group[table].append(_Part.of(kinds[table], rows_where(rows, is_of_group), packed))
+                whole[table] = rows_where(rows, pc.invert(is_of_group))
+        known = {table: _in_order(of_group.pop(table)) for table in list(of_group)}
+        yield place, defaultdict(list, known)
+    for portion in _portions(whole):
+        groups: dict[Place, dict[str, list[Any]]] = {}
+        for table in list(portion):  # rows go as they become things
+            for place, thing in _things(kinds[table], portion.pop(table), packed):
+                groups.setdefault(place, defaultdict(list))[table].append(thing)
+        for place in sorted(groups):
+            yield place, groups[place]
+
+
+class _Part(NamedTuple):
+    """Things of one group, and the place of each in its history, where the table has one."""
+
+    things: list[Any]
+    places: npt.NDArray[np.int64] | None
+
+    @classmethod
+    def of(cls, kind: type, rows: pa.Table, packed: Collection[str]) -> _Part:
+        return cls(things_in(kind, rows, packed), rows["place"].to_numpy() if "place" in rows.schema.names else None)
+
+
+def _in_order(parts: Sequence[_Part]) -> list[Any]:
+    things = [thing for part in parts for thing in part.things]
+    places = [part.places for part in parts if part.places is not None]
+    return [things[at] for at in np.argsort(np.concatenate(places), kind="stable").tolist()] if places else things
+
+
+def _only_place(rows: pa.Table) -> Place | None:
+    """The one group of many rows."""
+    if rows.num_rows < _LONG_ROWS:
+        return None
+    values = [rows[name].unique().to_pylist() for name in GROUP.names]
+    if any(len(found) > 1 for found in values):
+        return None
+    [[cluster_id], [group_id]] = values
+    return cluster_id, group_id
 
 
 def _latest(rows: pa.Table, count: int) -> pa.Table:
@@ -303,11 +363,11 @@ def _portions(of_bucket: dict[str, pa.Table]) -> Iterator[dict[str, pa.Table]]:
         }
 
 
-def _things(kind: type, rows: pa.Table) -> Iterator[tuple[Place, Any]]:
+def _things(kind: type, rows: pa.Table, packed: Collection[str]) -> Iterator[tuple[Place, Any]]:
     # Some at a time: what is needed meanwhile takes as much memory as the things.
     things: list[Any] = []
     for at in range(0, rows.num_rows, _PORTION_ROWS):
-        things += things_in(kind, rows.slice(at, _PORTION_ROWS))
+        things += things_in(kind, rows.slice(at, _PORTION_ROWS), packed)
     places = _places_of(rows)
     return ((places[at], things[at]) for at in in_places(rows))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, chain, pairwise
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain.frozen import positional_maker
 from rebalance_audit.domain.model import StoredColumn, stored_columns
+from spark_jobs.packed import PackedBlock
 
 T = TypeVar("T", bound=Hashable)
 
@@ -58,18 +59,26 @@ def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     return lists if len(distinct) == len(values) else lists.take(pa.array(taken, pa.int32()))
 
 
-def things_of(kind: type[T], columns: Mapping[str, pa.Array | pa.ChunkedArray], count: int) -> list[T]:
+def things_of(
+    kind: type[T], columns: Mapping[str, pa.Array | pa.ChunkedArray], count: int, packed: Collection[str] = ()
+) -> list[T]:
     """The things that `from_row` makes of rows: fields without a column keep their defaults, columns without a field
-    are left out. Things of equal lists are shared."""
+    are left out. Things of equal lists are shared. `packed`: columns of lists of things that are made when they are
+    asked for, each time anew."""
     listed = [column for column in stored_columns(kind) if column.name in columns]
-    values = [_values(column, _in_one(columns[column.name])) for column in listed]
+    values = [
+        _packed_lists(column.nested, _in_one(columns[column.name]))
+        if column.nested is not None and column.name in packed
+        else _values(column, _in_one(columns[column.name]))
+        for column in listed
+    ]
     make = _maker_of(kind, tuple(column.name for column in listed))
     return list(map(make, *values)) if listed else [make() for _ in range(count)]
 
 
-def things_in(kind: type[T], rows: pa.Table) -> list[T]:
+def things_in(kind: type[T], rows: pa.Table, packed: Collection[str] = ()) -> list[T]:
     """The things that the rows of a table are, in the order of the rows; as `things_of`."""
-    return things_of(kind, dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows)
+    return things_of(kind, dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows, packed)
 
 
 @cache
@@ -95,11 +104,17 @@ def _plain(stored: pa.Array) -> list[Any]:
 
 def _shared(stored: pa.Array, made_of: Callable[[Any], Any]) -> list[Any]:
     """What is made of each value; of equal ones, and of null, it is made once."""
+    made, places = _made_once(stored, made_of)
+    return [made[place] for place in places.to_pylist()]
+
+
+def _made_once(stored: pa.Array, made_of: Callable[[Any], Any]) -> tuple[list[Any], pa.Array]:
+    """What is made of the distinct values, and the place of every value's among these."""
     coded = stored.dictionary_encode()
     made = [made_of(value) for value in coded.dictionary.to_pylist()]
     if stored.null_count:
         made.append(made_of(None))
-    return [made[code] for code in coded.indices.fill_null(len(made) - 1).to_pylist()]
+    return made, coded.indices.fill_null(len(made) - 1)
 
 
 def _nested_values(kind: type[Any], stored: pa.ListArray) -> list[Any]:
@@ -115,6 +130,28 @@ def _nested_values(kind: type[Any], stored: pa.ListArray) -> list[Any]:
         made = _items(kind, alike)
         return list(map(tuple, lists.parted([made[place] for place in item_places])))
     return list(map(tuple, lists.parted(_items(kind, lists.items))))
+
+
+def _packed_lists(kind: type[T], stored: pa.ListArray) -> list[Sequence[T]]:
+    lists = lists_of(stored)
+    by_name = dict(zip(lists.items.type.names, lists.items.flatten(), strict=True))
+    listed = [column for column in stored_columns(kind) if column.name in by_name]
+    if not listed:
+        return list(map(tuple, lists.parted(_items(kind, lists.items))))
+    values, codes = zip(*(_coded(column, by_name[column.name]) for column in listed), strict=True)
+    block = PackedBlock(_maker_of(kind, tuple(column.name for column in listed)), values, codes)
+    return [block.part(begin, end) for begin, end in pairwise(lists.offsets)]
+
+
+def _coded(column: StoredColumn, stored: pa.Array) -> tuple[list[Any], npt.NDArray[np.int64]]:
+    """Each value once, and the place of every one among these."""
+    if column.nested is not None:
+        return _nested_values(column.nested, stored), np.arange(len(stored))
+    if pa.types.is_list(stored.type):
+        values, places = distinct(_tuples(stored))
+        return values, np.array(places, np.int64)
+    made, places = _made_once(stored, column.made or (lambda value: value))
+    return made, places.to_numpy()
 
 
 def _items(kind: type[Any], items: pa.StructArray) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,7 @@ _KNOWN = [
 _DEPARTURES: OrderedDict[str, pa.Table] = OrderedDict()
 """By file. A file never changes, and each cycle asks about the last hours."""
 _FILES_AT_MOST, _FILES_AT_ONCE = 4_096, 64
+_ROWS_AT_ONCE = 2_000
 
 
 def _departures(files: Sequence[str]) -> pa.Table:
@@ -131,45 +132,57 @@ class StoredCluster:
         )
 
     def _rebalances(self, groups: Collection[str], from_ms: int) -> dict[str, list[Rebalance]]:
+        """All rebalances from a group's first one in the range on, whatever the dates of the later ones."""
         files = self._files_since(from_ms)
         found: dict[str, list[Rebalance]] = {}
         if not files or not groups:
             return found
-        rows = self._of_few(files, groups, from_ms) if len(groups) <= LISTED_AT_MOST else None
-        with cursor() as db:
-            if rows is None:
-                # All rebalances from a group's first one in the range on, whatever the dates of the later ones.
-                source = of_keys(db, files, self._keys(groups), self._read)
-                rows = db.execute(
-                    f"SELECT {NARROWED} FROM {source} JOIN (SELECT group_id, min(place) AS first_place FROM {source} "
-                    f"WHERE {AT} >= {from_ms} GROUP BY group_id) USING (group_id) WHERE place >= first_place"
-                ).to_arrow_table()
-            else:
-                db.register("whole", rows)
-                rows = db.execute(f"SELECT {NARROWED} FROM whole").to_arrow_table()
-        things = things_in(Rebalance, rows)
-        for at in in_places(rows):
-            found.setdefault(things[at].group_id, []).append(things[at])
+        things: list[Rebalance] = []
+        heads: list[pa.Table] = []
+        for rows in self._narrowed(files, groups):
+            things += things_in(Rebalance, rows, ("movements",))
+            heads.append(rows.select(["group_id", "place", *INSTANTS]))
+        if not heads:
+            return found
+        head = pa.concat_tables(heads)
+        group_ids, places = head["group_id"].to_pylist(), head["place"].to_pylist()
+        instants = pc.coalesce(*(head[name] for name in INSTANTS)).to_pylist()
+        first: dict[str, int] = {}
+        for group_id, place, at_ms in zip(group_ids, places, instants, strict=True):
+            if at_ms is not None and at_ms >= from_ms:
+                first[group_id] = min(first.get(group_id, place), place)
+        for at in in_places(head):
+            if places[at] >= first.get(group_ids[at], places[at] + 1):
+                found.setdefault(group_ids[at], []).append(things[at])
         return found
+
+    def _narrowed(self, files: Sequence[str], groups: Collection[str]) -> Iterator[pa.Table]:
+        """The part of these groups' rows that a ClusterRows needs, some rows at a time: of a long storm all rows take
+        more memory than what they become."""
+        with cursor() as db:
+            if len(groups) > LISTED_AT_MOST:
+                source = of_keys(db, files, self._keys(groups), self._read)
+                yield db.execute(f"SELECT {NARROWED} FROM {source}").to_arrow_table()
+                return
+            for rows in self._of_few(files, groups):
+                db.register("whole", rows)
+                yield db.execute(f"SELECT {NARROWED} FROM whole").to_arrow_table()
 
     @property
     def _read(self) -> pa.Schema:
         schema = self._warehouse.schema(REBALANCES)
         return narrow_schema(pa.schema([schema.field(name) for name in READ]), FIELDS)
 
-    def _of_few(self, files: Sequence[str], groups: Collection[str], from_ms: int) -> pa.Table:
-        """READ of the same rebalances, if groups are few: all that NARROWED asks of them."""
-        parts = [chosen.rows for chosen in chosen_rows(files, self._read, {"group_id": groups})]
-        rows = pa.concat_tables([self._read.empty_table(), *parts])
-        rows = rows_where(rows, pc.equal(rows["cluster_id"], self._cluster_id))
-        group_ids, places = rows["group_id"].to_pylist(), rows["place"].to_pylist()
-        instants = pc.coalesce(*(rows[name] for name in INSTANTS)).to_pylist()
-        first: dict[str, int] = {}
-        for group_id, place, at_ms in zip(group_ids, places, instants, strict=True):
-            if at_ms is not None and at_ms >= from_ms:
-                first[group_id] = min(first.get(group_id, place), place)
-        follows = [place >= first.get(group, place + 1) for group, place in zip(group_ids, places, strict=True)]
-        return rows_where(rows, pa.array(follows, pa.bool_()))
+    def _of_few(self, files: Sequence[str], groups: Collection[str]) -> Iterator[pa.Table]:
+        """READ of the rebalances of groups that are few."""
+        waiting: list[pa.Table] = []
+        for chosen in chosen_rows(files, self._read, {"group_id": groups}):
+            waiting.append(rows_where(chosen.rows, pc.equal(chosen.rows["cluster_id"], self._cluster_id)))
+            if sum(map(len, waiting)) >= _ROWS_AT_ONCE:
+                yield pa.concat_tables(waiting)
+                waiting.clear()
+        if waiting:
+            yield pa.concat_tables(waiting)
 
     def _findings(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[tuple[str | None, Finding]]:
         version = self._versions[FINDINGS]

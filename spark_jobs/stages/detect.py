@@ -195,6 +195,7 @@ def _histories_of(context: Run, batch: Batch, groups: pa.Table) -> GroupReader:
         },
         groups=groups,
         fields={"members": ASKED_OF_MEMBERS, "movements": ASKED_OF_MOVEMENTS},
+        packed=("movements",),
     )
 
 

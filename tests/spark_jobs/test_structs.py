@@ -72,6 +72,19 @@ def test_things_that_say_the_same_share_it() -> None:
     assert one.session_timeout_ms is other.session_timeout_ms
 
 
+def test_packed_things_are_made_as_they_were(rebalances: list[list[object]]) -> None:
+    packed = ("members", "movements", "triggers")
+    for rows in filter(None, rebalances):
+        measured = [measure(r) for r in rows]  # type: ignore[arg-type]
+        found = things_in(Rebalance, rows_to_table(TABLE, [to_row(r) for r in measured]), packed)
+        for thing, expected in zip(found, measured, strict=True):
+            for name in packed:
+                things, made = getattr(thing, name), getattr(expected, name)
+                assert tuple(things) == made
+                assert (len(things), bool(things), things[:1]) == (len(made), bool(made), made[:1])
+            assert replace(thing, **{name: getattr(expected, name) for name in packed}) == expected
+
+
 def test_lists_that_are_not_known_are_as_from_a_row() -> None:
     rows = rows_to_table(TABLE, [to_row(Rebalance(cluster_id="c", rebalance_id="r", group_id="g")) | NOT_KNOWN])
     assert things_in(Rebalance, rows) == [from_row(Rebalance, row) for row in rows.to_pylist()]
@@ -94,7 +107,7 @@ def test_rules_find_the_same_without_what_they_do_not_ask(rebalances: list[list[
         known = rows_to_table(TABLE, [to_row(r) for r in measured])
         asked = {"members": ASKED_OF_MEMBERS, "movements": ASKED_OF_MOVEMENTS}
         narrow = whole(known, narrow_schema(known.schema, asked))
-        assert detect_group(things_in(Rebalance, narrow)) == detect_group(measured)
+        assert detect_group(things_in(Rebalance, narrow, ("movements",))) == detect_group(measured)
 
 
 NOT_KNOWN = {"triggers": None, "members": None, "movements": None, "evidence": None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ class History:
         """Without the rewrites of returning static members, which no rule about frequency may count."""
         self.rewrites = tuple(s for s in self.steps if s.rebalance.kind == RebalanceKind.STATIC_REWRITE)
         self.same_identity = _most_at_once(rebalances)
-        self._movements_from: dict[str, list[tuple[int, Movement]]] | None = None
+        self._steps_from: dict[str, list[int]] | None = None
 
     @property
     def group(self) -> str:
@@ -125,18 +126,20 @@ class History:
 
     def movements_from(self, member_ids: Iterable[str], step: HistoryStep) -> list[Movement]:
         """Resources that these members gave up in this rebalance or, if they never came back, in a later one."""
-        if self._movements_from is None:
-            self._movements_from = {}
+        if self._steps_from is None:
+            self._steps_from = {}
             for s in self.steps:
-                for movement in s.rebalance.movements:
-                    if movement.from_member_id is not None:
-                        self._movements_from.setdefault(movement.from_member_id, []).append((s.index, movement))
+                for member_id in dict.fromkeys(movement.from_member_id for movement in s.rebalance.movements):
+                    if member_id is not None:
+                        self._steps_from.setdefault(member_id, []).append(s.index)
         found: dict[str, Movement] = {}
         for member_id in member_ids:
-            for index, movement in self._movements_from.get(member_id, ()):
-                # The taking away and the giving are two rows of one hand-over: the later one has the pause.
-                if index >= step.index and movement.kind != MovementKind.RETURNED:
-                    found[movement.resource] = movement
+            indexes = self._steps_from.get(member_id, [])
+            for index in indexes[bisect_left(indexes, step.index) :]:
+                for movement in self.steps[index].rebalance.movements:
+                    # The taking away and the giving are two rows of one hand-over: the later one has the pause.
+                    if movement.from_member_id == member_id and movement.kind != MovementKind.RETURNED:
+                        found[movement.resource] = movement
         return list(found.values())
 
     def spells(self, holds: Mapping[str, Any]) -> Iterator[Spell]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from rebalance_audit.domain.incidents.model import ClusterRows
 from rebalance_audit.domain.incidents.troubles import Trouble
@@ -29,7 +29,7 @@ OWN_KINDS = {
 
 def attach(rows: ClusterRows, troubles: Sequence[Trouble]) -> list[tuple[str | None, Finding]]:
     """Give every symptom to its trouble. What is left: findings that are incidents of their own."""
-    homes = _Homes(troubles)
+    homes = _Homes(troubles, {(group_id, ref) for group_id, finding in rows.findings for ref in finding.evidence})
     left: list[tuple[str | None, Finding]] = []
     for group_id, finding in rows.findings:
         home = homes.of(group_id, finding) if finding.rule_id in SYMPTOMS else None
@@ -43,7 +43,9 @@ def attach(rows: ClusterRows, troubles: Sequence[Trouble]) -> list[tuple[str | N
 class _Homes:
     """The troubles that a symptom may belong to."""
 
-    def __init__(self, troubles: Sequence[Trouble]) -> None:
+    def __init__(self, troubles: Sequence[Trouble], asked: Collection[tuple[str | None, str]]) -> None:
+        """`asked`: the refs of findings, each with the finding's group. A long storm has thousands of times as many."""
+        self._asked = asked
         self._by_ref: dict[tuple[str, str], Trouble] = {}
         self._of_group: dict[str, list[Trouble]] = defaultdict(list)
         self._of_partition: dict[str, list[Trouble]] = defaultdict(list)
@@ -68,7 +70,8 @@ class _Homes:
 
     def _cited(self, group_id: str, refs: Iterable[str], trouble: Trouble) -> None:
         for ref in refs:
-            self._by_ref.setdefault((group_id, ref), trouble)
+            if (group_id, ref) in self._asked:
+                self._by_ref.setdefault((group_id, ref), trouble)
 
 
 def _meanwhile(troubles: Sequence[Trouble], finding: Finding) -> Trouble | None:
