@@ -275,11 +275,11 @@ def _groups_in(
     """All groups of a bucket's parcels. A parcel of one long history becomes things as it comes, since they take less
     memory than its rows."""
     parts: dict[str, list[pa.Table]] = defaultdict(list)
-    long: dict[Place, dict[str, list[_Part]]] = {}
+    long: dict[Place, dict[str, list[_PartOfHistory]]] = {}
     for one in of_bucket:
         table, rows = one["grain"], pa.ipc.open_stream(one["rows"]).read_all()
         if table not in latest and (place := _only_place(rows)) is not None:
-            long.setdefault(place, defaultdict(list))[table].append(_Part.of(kinds[table], rows, packed))
+            long.setdefault(place, defaultdict(list))[table].append(_PartOfHistory.of(kinds[table], rows, packed))
         else:
             parts[table].append(rows)
     whole = {table: pa.concat_tables(parts.pop(table)) for table in list(parts)}
@@ -289,7 +289,7 @@ def _groups_in(
         for table, rows in whole.items():
             is_of_group = pc.and_(*(pc.equal(rows[name], of) for name, of in zip(GROUP.names, place, strict=True)))
             if pc.any(is_of_group).as_py():
-                of_group[table].append(_Part.of(kinds[table], rows_where(rows, is_of_group), packed))
+                of_group[table].append(_PartOfHistory.of(kinds[table], rows_where(rows, is_of_group), packed))
                 whole[table] = rows_where(rows, pc.invert(is_of_group))
         known = {table: _in_order(of_group.pop(table)) for table in list(of_group)}
         yield place, defaultdict(list, known)
@@ -302,18 +302,18 @@ def _groups_in(
             yield place, groups[place]
 
 
-class _Part(NamedTuple):
+class _PartOfHistory(NamedTuple):
     """Things of one group, and the place of each in its history, where the table has one."""
 
     things: list[Any]
     places: npt.NDArray[np.int64] | None
 
     @classmethod
-    def of(cls, kind: type, rows: pa.Table, packed: Collection[str]) -> _Part:
+    def of(cls, kind: type, rows: pa.Table, packed: Collection[str]) -> _PartOfHistory:
         return cls(things_in(kind, rows, packed), rows["place"].to_numpy() if "place" in rows.schema.names else None)
 
 
-def _in_order(parts: Sequence[_Part]) -> list[Any]:
+def _in_order(parts: Sequence[_PartOfHistory]) -> list[Any]:
     things = [thing for part in parts for thing in part.things]
     places = [part.places for part in parts if part.places is not None]
     return [things[at] for at in np.argsort(np.concatenate(places), kind="stable").tolist()] if places else things
