@@ -59,11 +59,13 @@ def table_html(r: Reassignment, when: Sequence[str]) -> Html:
     )
     rows = [
         fill(
-            "<tr><td class='ra-num'>{at}</td><td>{phase}</td>{cells}<td class='ra-wide'>{leader}</td>"
-            "<td class='ra-wide'>{isr}</td><td>{all}</td></tr>",
+            "<tr><td class='ra-num'>{at}</td><td class='ra-phase'>{phase}</td>{cells}<td class='ra-wide'>{leader}</td>"
+            "<td class='ra-wide'>{isr}</td><td class='ra-replicas'>{all}</td></tr>",
             at=at,
             phase=words.PHASE_WORDS.get(s.phase, s.phase),
-            cells=words.join([fill("<td class='ra-mid'>{c}</td>", c=_square(s, b)) for b in lanes]),
+            cells=words.join(
+                [fill("<td class='ra-mid' data-head='{b}'>{c}</td>", b=b, c=_square(s, b)) for b in lanes]
+            ),
             leader=("nobody" if s.is_leader_known else "not known") if s.leader is None else s.leader,
             isr=", ".join(str(b) for b in s.isr) or ("nobody" if s.is_isr_known else "not known"),
             all=", ".join(str(b) for b in s.replicas),
@@ -71,7 +73,7 @@ def table_html(r: Reassignment, when: Sequence[str]) -> Html:
         for s, at in zip(r.steps, when, strict=True)
     ]
     return fill(
-        '<div class="ra-scroll"><table class="ra-table"><thead><tr>{head}</tr></thead>'
+        '<div class="ra-scroll"><table class="ra-table ra-states"><thead><tr>{head}</tr></thead>'
         "<tbody>{rows}</tbody></table></div>",
         head=head,
         rows=words.join(rows),

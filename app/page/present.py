@@ -45,9 +45,19 @@ def _look_again(cluster_ids: Sequence[str], group_id: str | None, shown: str) ->
 
 
 def just_in(cluster_id: str, incident_or_rebalance_id: str) -> None:
-    """Says so of the subject of a page that no publication holds as it is now."""
-    if reader().is_just_in(cluster_id, incident_or_rebalance_id):
+    """Says so of the subject of a page that no publication holds as it is now. Looks again every second: the page is
+    made again when there is something new of it."""
+    shown = reader().just_in_row(cluster_id, incident_or_rebalance_id)
+    if shown:
         note("Just in: the tables do not hold this yet, and evidence that is still to come may change it.")
+    _look_for(cluster_id, incident_or_rebalance_id, repr(shown))
+
+
+@partial(fragment, run_every=LOOKS_AGAIN_S)
+def _look_for(cluster_id: str, incident_or_rebalance_id: str, shown: str) -> None:
+    news = reader().just_in_row(cluster_id, incident_or_rebalance_id)
+    if news and repr(news) != shown:
+        st.rerun()
 
 
 def _running(r: Running, with_cluster: bool) -> Html:

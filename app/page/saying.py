@@ -12,11 +12,16 @@ from app import words
 from app.words import Html, fill
 
 
+def _show(markup: Html) -> None:
+    """Words of ours: no line ends inside a duration."""
+    st.html(words.unbroken(markup))
+
+
 def title(text: str | Html, over: str | Html = "", under: str | Html = "") -> None:
     """The subject, on the page and in the browser's tab; `under` is the question that the page answers."""
     above = fill('<p class="ra-over">{over}</p>', over=over) if over else Html("")
     below = fill('<p class="ra-under">{under}</p>', under=under) if under else Html("")
-    st.html(fill('{above}<h1 class="ra-title">{text}</h1>{below}', above=above, text=text, below=below))
+    _show(fill('{above}<h1 class="ra-title">{text}</h1>{below}', above=above, text=text, below=below))
     st.set_page_config(page_title=words.cut(words.plain(text), 80))
 
 
@@ -25,11 +30,11 @@ def heading(text: str | Html) -> None:
 
 
 def say(template: str, /, **parts: object) -> None:
-    st.html(fill(f'<p class="ra-say">{template}</p>', **parts))
+    _show(fill(f'<p class="ra-say">{template}</p>', **parts))
 
 
 def note(template: str, /, **parts: object) -> None:
-    st.html(fill(f'<p class="ra-note">{template}</p>', **parts))
+    _show(fill(f'<p class="ra-note">{template}</p>', **parts))
 
 
 def not_read(table: str) -> None:
@@ -51,7 +56,7 @@ def panel(*paragraphs: Html) -> None:
 
 def facts(pairs: Mapping[str, str | Html]) -> None:
     rows = [fill("<dt>{k}</dt><dd>{v}</dd>", k=k, v=v) for k, v in pairs.items()]
-    st.html(fill('<dl class="ra-facts">{rows}</dl>', rows=words.join(rows)))
+    _show(fill('<dl class="ra-facts">{rows}</dl>', rows=words.join(rows)))
 
 
 def table(head: list[str], rows: list[list[str | Html]]) -> None:
@@ -68,7 +73,7 @@ def table(head: list[str], rows: list[list[str | Html]]) -> None:
             for row in rows
         ]
     )
-    st.html(
+    _show(
         fill(
             '<div class="ra-scroll"><table '
             'class="ra-table ra-stack"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>',

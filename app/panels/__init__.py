@@ -25,7 +25,7 @@ def headline(found: Headline) -> None:
     said = sentences.headline(found)
     if said is None or found.pause_median_ms is None or found.window_median_ms is None:
         return
-    st.html(fill('<p class="ra-say">{s}</p>', s=said))
+    page.say("{s}", s=said)
     st.html(bars.headline_html(found.pause_median_ms, found.window_median_ms))
 
 
@@ -195,7 +195,7 @@ def never_run() -> None:
 def in_time_with(found: list[Coincidence], cluster_id: str) -> None:
     tz = page.zone()
     for c in found[:12]:
-        st.html(fill('<p class="ra-note">{s}</p>', s=sentences.coincidence(c, tz)))
+        page.note("{s}", s=sentences.coincidence(c, tz))
     with st.container(horizontal=True):
         for c in found[:6]:
             page.link(

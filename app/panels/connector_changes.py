@@ -20,7 +20,7 @@ def connector_changes(of: WorkersInView) -> None:
     if not changes:
         return
     page.heading("What one connector's change did to the others")
-    st.html(fill('<p class="ra-say">{s}</p>', s=sentences.connector_changes(changes)))
+    page.say("{s}", s=sentences.connector_changes(changes))
     loud = [c for c in reversed(changes) if c.own or c.others]
     rows: list[list[str | Html]] = [
         [

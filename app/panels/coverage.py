@@ -152,7 +152,7 @@ def _ledger_table(found: list[Coverage]) -> None:
 
 def _utc_words(ms: int | None, how: str | None) -> str:
     if ms is None:
-        return "by its configured zone" if how is not None else "not known"
+        return "as its time zone says" if how is not None else "not known"
     sign = "+" if ms >= 0 else "\u2212"
     return f"{sign}{abs(ms) // 3_600_000}:{abs(ms) // 60_000 % 60:02d} h"
 

@@ -19,7 +19,8 @@ _TOUCHES = "i.first_at_ms <= ? AND (i.status = 'open' OR i.last_at_ms >= ?)"
 _GRAVEST_FIRST = "CASE i.severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
 _ORDER = (
     "i.status <> 'open', i.severity <> 'critical', i.cost_seconds DESC NULLS LAST, "
-    f"{_GRAVEST_FIRST}, i.last_at_ms DESC, i.cluster_id, i.incident_id"
+    f"{_GRAVEST_FIRST}, CASE i.status WHEN 'open' THEN i.first_at_ms ELSE -i.last_at_ms END, "
+    "i.cluster_id, i.incident_id"
 )
 _KIND = f"""
     SELECT i.cluster_id, i.incident_id,

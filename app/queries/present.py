@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow.compute as pc
+
 from app.queries.tables import Tables
 from rebalance_audit.live.present import Present, all_kept
 from rebalance_audit.warehouse.just_in import NOTHING, JustInRows, together
@@ -37,6 +39,15 @@ class PresentQuestions(Tables):
         rows = self.just_in.rows.get("gold.rebalance")
         found = [] if rows is None else rows.to_pylist()
         return [row for row in found if (row["cluster_id"], row["group_id"]) == (cluster_id, group_id)]
+
+    def just_in_row(self, cluster_id: str, incident_or_rebalance_id: str) -> list[dict[str, Any]]:
+        """The incident or rebalance as it is now, where no publication holds it so."""
+        found = []
+        for name, key in (("gold.incident", "incident_id"), ("gold.rebalance", "rebalance_id")):
+            if (rows := self.just_in.rows.get(name)) is not None:
+                wanted = (pc.field("cluster_id") == cluster_id) & (pc.field(key) == incident_or_rebalance_id)
+                found += rows.filter(wanted).to_pylist()
+        return found
 
     def is_just_in(self, cluster_id: str, incident_or_rebalance_id: str) -> bool:
         """Whether no publication holds this one as it is now."""

@@ -6,6 +6,7 @@ from app.answers.rows import (
     CheckRow,
     ContradictionRow,
     Coverage,
+    EvidenceLog,
     IncompleteCount,
     IncompleteRow,
     LetGoRow,
@@ -15,6 +16,12 @@ from app.answers.rows import (
 )
 from app.queries.tables import AT, Tables, made
 from rebalance_audit.domain.publish.verdicts import last_verdicts
+from rebalance_audit.warehouse.evidence_log import read_head
+from rebalance_audit.warehouse.evidence_log.verifying import verify_log
+from rebalance_audit.warehouse.storage import files_at
+
+_MOST_LEAVES = 5_000
+"""Chosen: a page reads so many, which lie in 20 files, and leaves more to `audit verify`."""
 
 
 class TrustQuestions(Tables):
@@ -103,6 +110,20 @@ class TrustQuestions(Tables):
             " sum(undecoded_count)::BIGINT AS undecoded, sum(skipped_count)::BIGINT AS skipped FROM silver.decode_count"
         )[0]
         return {k: int(v or 0) for k, v in row.items()}
+
+    def evidence_log(self, now_ms: int) -> EvidenceLog | None:
+        """None where none was begun. Raises WarehouseError where its head is lost or damaged."""
+        files = files_at(self.location)
+        head = read_head(files)
+        if head is None:
+            return None
+
+        def held() -> EvidenceLog:
+            is_read = head.size <= _MOST_LEAVES
+            faults = tuple(fault.sentence for fault in verify_log(files, head).faults) if is_read else None
+            return EvidenceLog(leaf_count=head.size, at_ms=head.at_ms, key=head.key, faults=faults, held_at_ms=now_ms)
+
+        return self.built(("evidence log", head), held)
 
     def checks(self) -> list[CheckRow]:
         """The newest verdict of each check; failed ones first."""

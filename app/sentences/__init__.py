@@ -3,9 +3,9 @@
 from app.sentences.compare import compare
 from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs, likely_cost
 from app.sentences.copies import for_chat, postmortem
-from app.sentences.fleet import ended_early, headline, trust
+from app.sentences.fleet import ended_early, evidence_log, headline, trust
 from app.sentences.group import doubts, group, mostly, standstill
-from app.sentences.incidents import going_on, since, story
+from app.sentences.incidents import Worst, as_of, cost_of, going_on, since, story
 from app.sentences.reassignment import (
     MOST_IN_ONE_COMMAND,
     advice,
@@ -20,7 +20,9 @@ from app.sentences.whatif import beside, explained, fit, outcome, replayed, savi
 
 __all__ = [
     "MOST_IN_ONE_COMMAND",
+    "Worst",
     "advice",
+    "as_of",
     "beside",
     "coincidence",
     "coincidences",
@@ -28,9 +30,11 @@ __all__ = [
     "connect",
     "connector_changes",
     "cost_beside_eager",
+    "cost_of",
     "costs",
     "doubts",
     "ended_early",
+    "evidence_log",
     "explained",
     "fit",
     "for_chat",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import tzinfo
 
 from app import words
-from app.answers.rows import CheckRow, ClusterRow, Coverage, Headline
+from app.answers.rows import CheckRow, ClusterRow, Coverage, EvidenceLog, Headline
 from app.words import Html, fill
 
 ENDED_EARLY_MS = 3_600_000
@@ -75,6 +76,21 @@ def ended_early(clusters: Sequence[ClusterRow]) -> Html | None:
     if untimed := len(ends) - len(known):
         parts.append(fill("Of {n} no evidence with a time was seen.", n=words.count(untimed, "cluster")))
     return words.join(parts, " ") if parts else None
+
+
+def evidence_log(log: EvidenceLog, tz: tzinfo) -> Html:
+    """Whether the log's leaves are those of its head, when that was looked at, and who signed the head."""
+    leaves, until = words.count(log.leaf_count, "leaf", "leaves"), words.minute(log.at_ms, tz)
+    held = words.minute(log.held_at_ms, tz)
+    if log.faults is None:
+        said = fill("<b>The log of evidence has {n}</b> until {t}: too many to check on a page", n=leaves, t=until)
+    elif log.faults:
+        said = fill("<b>The log of evidence was changed</b>: {n} until {t}, checked {h}", n=leaves, t=until, h=held)
+    else:
+        said = fill("<b>The log of evidence is whole</b>: {n} until {t}, checked {h}", n=leaves, t=until, h=held)
+    if log.key is None:
+        return fill("{said}. Nobody signed its head: whoever writes the warehouse could write the log anew.", said=said)
+    return fill("{said}. Its head is signed with the key {key}.", said=said, key=words.code(log.key[:16] + "\u2026"))
 
 
 def trust(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from app import words
 from app.answers.rows import Fleet, IncidentCount, IncidentRow, MarkRow, Span
 from app.sentences.fleet import IS_NOW_MS
@@ -16,45 +19,74 @@ def story(i: IncidentRow) -> str:
     return rest[2:3].upper() + rest[3:]
 
 
-def going_on(
-    counted: IncidentCount,
-    worst: str | None,
-    in_time: Fleet,
-    ended_before_ms: int,
-    unread_incidents: str | None = None,
-    unread_rebalances: str | None = None,
-) -> Html:
-    """How much is open and what that cost, the worst of it, and what the whole time cost. `ended_before_ms`: how long
-    ago the evidence ends. The last two: a table that cannot be read, without which the one or the other is not known.
-    """
-    open_ = words.count(counted.open_count, "incident")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worst:
+    """The first of the open incidents, in words."""
+
+    what: Html
+    where: str
+    who: Sequence[str]
+    """Members, workers or brokers; none where only the cause is known."""
+    cause: str
+    cost: str
+    advice: str | None
+    alike: str
+    """How many more there are of its kind, or empty."""
+
+
+def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = None) -> dict[str, Html]:
+    """What is wrong, whose doing that is, what it cost and what to do, by these names. `unread`: the table of
+    incidents, where that cannot be read."""
+    if unread is not None:
+        unknown = fill("<b>Which incidents are open is not known</b>: {t} cannot be read.", t=unread)
+        return {"What is wrong": unknown}
+    if worst is None or not counted.open_count:
+        return {"What is wrong": Html("<b>Nothing</b>: no incident open.")}
+    found = {
+        "What is wrong": fill(
+            "<b>{what}</b> \u00b7 {where}. {open}{alike}.",
+            what=worst.what,
+            where=worst.where,
+            open=_open_words(counted),
+            alike=worst.alike,
+        ),
+        "Whose doing": fill("<b>{who}</b>", who=", ".join(worst.who))
+        if worst.who
+        else fill("no single member or broker: {cause}", cause=worst.cause),
+        "What it cost": fill("<b>{cost}</b>. {open}", cost=worst.cost, open=_open_cost(counted)),
+    }
+    if worst.advice:
+        found["What to do"] = words.with_code(worst.advice)
+    return found
+
+
+def _open_words(counted: IncidentCount) -> Html:
     critical = f", {counted.critical_count:,} critical" if counted.critical_count else ""
-    first = Html("<b>No incident open</b>")
-    if counted.open_count:
-        cost = words.costs(counted.open_partition_seconds, counted.open_task_seconds)
-        since = " since they began" if counted.longer_count else ""
-        said = f", {cost} of downtime{since}" if cost else ""
-        if counted.open_unknown_count:
-            said += f"; of {counted.open_unknown_count:,} the cost is not known"
-        first = fill("<b>{n} open</b>{c}{cost}", n=open_, c=critical, cost=said)
-    if unread_incidents is not None:
-        first = fill("<b>Which incidents are open is not known</b>: {t} cannot be read", t=unread_incidents)
-    parts = [fill("{first}.", first=first)]
-    if worst is not None and counted.open_count:
-        lead = "" if counted.open_count == 1 else "The worst: "
-        parts.append(fill("{lead}<b>{worst}</b>.", lead=lead, worst=worst))
-    if unread_rebalances is None:
-        is_apart = counted.longer_count > 0 and in_time.rebalance_count > 0
-        parts.append(fill("{lead}{cost}", lead="In this time " if is_apart else "", cost=cost_of(in_time)))
-    else:
-        parts.append(fill("How many rebalances there were is not known: {t} cannot be read.", t=unread_rebalances))
-    if ended_before_ms >= IS_NOW_MS:
-        old = words.ago(0, ended_before_ms).removesuffix(" ago")
-        parts.append(fill("The newest evidence is {old} old.", old=old))
-    return words.join(parts, " ")
+    return fill("<b>{n} open</b>{c}", n=words.count(counted.open_count, "incident"), c=critical)
+
+
+def _open_cost(counted: IncidentCount) -> Html:
+    """Of all that are open, where that is more than one."""
+    if counted.open_count < 2:
+        return Html("")
+    cost = words.costs(counted.open_partition_seconds, counted.open_task_seconds) or "not known"
+    return fill(
+        "All that is open{since}: {cost}{unknown}.",
+        since=", since it began" if counted.longer_count else "",
+        cost=cost,
+        unknown=f"; of {counted.open_unknown_count:,} not known" if counted.open_unknown_count else "",
+    )
+
+
+def as_of(ended_before_ms: int) -> str:
+    """How old the newest evidence is, where it shows nothing about now."""
+    if ended_before_ms < IS_NOW_MS:
+        return ""
+    return f"The newest evidence is {words.ago(0, ended_before_ms).removesuffix(' ago')} old."
 
 
 def cost_of(in_time: Fleet) -> Html:
+    """What a time cost, whatever incidents its rebalances belong to."""
     if not in_time.rebalance_count:
         return Html("No rebalance in this time.")
     unknown = in_time.unknown_cost_count

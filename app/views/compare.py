@@ -149,7 +149,7 @@ before, after = side_of("before", a, spans[0]), side_of("after", b, spans[1])
 found = differences(before, after)
 tz = page.zone()
 with place_of_answer:
-    st.html(fill('<p class="ra-say">{s}</p>', s=sentences.compare(before, after, found, unwatched((a, b), spans))))
+    page.say("{s}", s=sentences.compare(before, after, found, unwatched((a, b), spans)))
 page.note("Before: {a}, {ta}.", a=said(a), ta=page.span_words(spans[0], tz))
 page.note("After: {b}, {tb}.", b=said(b), tb=page.span_words(spans[1], tz))
 

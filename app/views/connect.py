@@ -9,7 +9,7 @@ from app.answers.rows import ConnectTask, FindingFilter
 from app.charts import bars
 from app.panels.connect_stories import WorkersInView, stories
 from app.panels.connector_changes import connector_changes
-from app.words import Html, fill
+from app.words import Html
 from rebalance_audit.domain.detect.history import worker_name
 from rebalance_audit.domain.kinds import FindingStatus, TaskState
 
@@ -125,7 +125,7 @@ with place_of_answer:
     if unread := reader.unread("gold.connect_task"):
         page.not_read(unread)
     else:
-        st.html(fill('<p class="ra-say">{a}</p>', a=sentences.connect(tasks, span)))
+        page.say("{a}", a=sentences.connect(tasks, span))
 if tasks:
     picture_of(tasks)
     in_stories = stories(workers)

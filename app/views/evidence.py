@@ -213,7 +213,8 @@ def rests_on_it(cluster: str, wanted: str) -> None:
     for name, found_id in moves:
         page.link(f"The reassignment of {words.name(name, 60)}", "reassignment", cluster=cluster, reassignment=found_id)
     for f in findings:
-        page.link(f"{f.rule_id}: {words.name(f.title, 100)}", "findings", cluster=cluster, finding=f.finding_id)
+        title = words.cut(words.visible(f.title), 300)
+        page.link(f"{f.rule_id}: {title}", "findings", cluster=cluster, finding=f.finding_id)
 
 
 reader = page.reader()

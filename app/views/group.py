@@ -42,7 +42,9 @@ def cause_rows(causes: list[CauseShare], unit: str) -> list[Row]:
     for c in causes:
         share = sentences.mostly(c)
         about = f", {words.plain(share)}" if share else ""
-        cost = f", {words.seconds(c.resource_seconds, unit)}" if c.resource_seconds is not None else ""
+        cost = "" if c.resource_seconds is None else f", {words.seconds(c.resource_seconds, unit)}"
+        if c.resource_seconds == 0:
+            cost = ", no downtime"
         rows.append(
             Row(
                 label=bars.cause_label(c.trigger),
@@ -88,7 +90,12 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
         frame,
         {
             "when": st.column_config.TextColumn(width=225),
-            "cause": st.column_config.TextColumn(width=270),
+            "number": st.column_config.TextColumn(width=110),
+            "cause": st.column_config.TextColumn(width=310),
+            "longest downtime": st.column_config.TextColumn(width=200),
+            "broker's window": st.column_config.TextColumn(width=110),
+            "moved": st.column_config.NumberColumn(width=64),
+            "members": st.column_config.NumberColumn(width=74),
             "normal": st.column_config.TextColumn(width=70, help="The protocol's normal work"),
         },
         key="rebalances",
@@ -177,13 +184,13 @@ if len(members):
 elif len(rebalances):
     page.nothing(reader.unread("gold.rebalance_member"), "No member is known in that time: not drawn.")
 if len(rebalances):
-    st.html(fill('<p class="ra-say">{a}</p>', a=sentences.group(rebalances, causes, unit, span)))
+    page.say("{a}", a=sentences.group(rebalances, causes, unit, span))
     if (still := sentences.standstill(group.standstill_seconds_estimate, unit)) is not None:
-        st.html(fill('<p class="ra-say">{s}</p>', s=still))
+        page.say("{s}", s=still)
     if (doubt := sentences.doubts(rebalances)) is not None:
-        st.html(fill('<p class="ra-note">{d}</p>', d=doubt))
+        page.note("{d}", d=doubt)
     if in_time:
-        st.html(fill('<p class="ra-say">{s}</p>', s=sentences.coincidences(in_time)))
+        page.say("{s}", s=sentences.coincidences(in_time))
 else:
     nothing_here(group.last_rebalance_at_ms)
 with st.container(horizontal=True):

@@ -3,11 +3,12 @@
 import pandas as pd
 import streamlit as st
 
-from app import page, words
+from app import clock, page, words
 from app.answers.rows import Span
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import Severity
 
+MOST_ON_A_PHONE = 30
 MOST_SHOWN = 500
 """Rows that are sent: a table of thousands is searched, not scrolled."""
 FILTERS = {
@@ -90,6 +91,37 @@ def shown(frame: pd.DataFrame, with_cluster: bool) -> pd.DataFrame:
     )
 
 
+def phone_lines(frame: pd.DataFrame, with_cluster: bool) -> None:
+    """The same groups as lines that open in place: a table of eleven columns scrolls sideways there."""
+    rows = []
+    for g in frame.head(MOST_ON_A_PHONE).astype(object).itertuples():
+        open_ = open_words(g.open_incident_count, g.worst_severity)
+        times = words.count(g.rebalances, "rebalance")
+        facts = [("State:", f"{words.name(g.state, 30)}, {words.MODE_WORDS.get(g.mode, g.mode)}")]
+        if not pd.isna(g.pause_p95_ms):
+            facts.append(("Longest downtime, 19 of 20 had less:", words.duration(max(0.0, g.pause_p95_ms))))
+        where = f" \u00b7 {words.name(g.cluster_id, 30)}" if with_cluster else ""
+        rows.append(
+            page.line(
+                f"{g.cluster_id}/{g.group_id}",
+                g.worst_severity if open_ else "over",
+                page.SIGNS.get(g.worst_severity, "\u00b7") if open_ else "",
+                (
+                    words.name(g.group_id, 40) + where,
+                    f"{open_} open, {times}" if open_ else times,
+                    "" if pd.isna(g.cost) else words.seconds(g.cost, words.resource(g.protocol_type)),
+                    "" if pd.isna(g.last_rebalance_at_ms) else words.ago(int(g.last_rebalance_at_ms), clock.now_ms()),
+                ),
+                facts,
+                [page.line_link("Open the group", "group", is_main=True, cluster=g.cluster_id, group=g.group_id)],
+            )
+        )
+    with st.container(key="groups-phone"):
+        page.lines(rows, "Groups, open incidents first, then by cost", "groups-lines")
+        if len(frame) > len(rows):
+            page.note("{n} more: search or filter for them.", n=f"{len(frame) - len(rows):,}")
+
+
 @page.fragment
 def listing(span: Span) -> None:
     """All below the time: searching and filtering run nothing else of the page again."""
@@ -131,35 +163,43 @@ def listing(span: Span) -> None:
         page.downloads(lambda: found, "groups")
         listed = found.head(MOST_SHOWN)
         most = max((max(line, default=0) for line in listed["rebalances_over_time"]), default=0)
-        row = page.clickable_table(
-            shown(listed, with_cluster=everything["cluster_id"].nunique() > 1),
-            {
-                "group": st.column_config.TextColumn(width=165),
-                "cluster": st.column_config.TextColumn(width=110),
-                "open": st.column_config.TextColumn(
-                    "open", width=84, help="Open incidents, and the gravest severity among them"
-                ),
-                "rebalances": st.column_config.NumberColumn(width=84),
-                "over time": st.column_config.BarChartColumn("over time", width=96, y_min=0, y_max=max(1, int(most))),
-                "pause p95": st.column_config.NumberColumn(
-                    "p95, s", format="%.2f", width=64, help="Of the longest downtime per rebalance: 19 of 20 had less"
-                ),
-                "cost": st.column_config.NumberColumn(
-                    "downtime, s",
-                    format="%.1f",
-                    width=94,
-                    help="Seconds of downtime, summed over partitions or tasks; estimate",
-                ),
-                "state": st.column_config.TextColumn(width=138),
-                "mode": st.column_config.TextColumn(width=88),
-                "assignor": st.column_config.TextColumn(width=132),
-                "members": st.column_config.NumberColumn(width=70),
-                "team": st.column_config.TextColumn(width=70),
-            },
-            key="groups",
-            height=min(38 + 35 * max(1, len(listed)), 640),
-            placeholder="\u2014",
-        )
+        with_cluster = everything["cluster_id"].nunique() > 1
+        phone_lines(listed, with_cluster)
+        with st.container(key="groups-table"):
+            row = page.clickable_table(
+                shown(listed, with_cluster),
+                {
+                    "group": st.column_config.TextColumn(width=165),
+                    "cluster": st.column_config.TextColumn(width=110),
+                    "open": st.column_config.TextColumn(
+                        "open", width=84, help="Open incidents, and the gravest severity among them"
+                    ),
+                    "rebalances": st.column_config.NumberColumn(width=84),
+                    "over time": st.column_config.BarChartColumn(
+                        "over time", width=96, y_min=0, y_max=max(1, int(most))
+                    ),
+                    "pause p95": st.column_config.NumberColumn(
+                        "p95, s",
+                        format="%.2f",
+                        width=64,
+                        help="Of the longest downtime per rebalance: 19 of 20 had less",
+                    ),
+                    "cost": st.column_config.NumberColumn(
+                        "downtime, s",
+                        format="%.1f",
+                        width=94,
+                        help="Seconds of downtime, summed over partitions or tasks; estimate",
+                    ),
+                    "state": st.column_config.TextColumn(width=138),
+                    "mode": st.column_config.TextColumn(width=88),
+                    "assignor": st.column_config.TextColumn(width=132),
+                    "members": st.column_config.NumberColumn(width=70),
+                    "team": st.column_config.TextColumn(width=70),
+                },
+                key="groups",
+                height=min(38 + 35 * max(1, len(listed)), 640),
+                placeholder="\u2014",
+            )
         if row is not None and row < len(listed):
             page.go(
                 "group",

@@ -10,12 +10,14 @@ from app.answers.rows import ClusterRow, IncidentCount, IncidentKind, IncidentRo
 from app.answers.runbook import rule_name
 from app.charts import bars
 from app.words import fill
+from rebalance_audit.domain.detect.history import worker_name
 from rebalance_audit.domain.incidents.responses import standing
 from rebalance_audit.domain.kinds import FindingStatus
 
 MOST_EXPECTED = 40
 MOST_CLUSTERS = 8
 MOST_KINDS = 8
+MOST_CULPRITS = 3
 A_FEW = 4
 """More: a line that folds so few away would hide more than it spares."""
 _SHOWN = ["rebalances", "cost"]
@@ -32,22 +34,30 @@ def strip(span: Span) -> None:
         st.html(bars.FLEET_LEGEND, width="content")
     known = [unit for unit, cost in (("partition", fleet.partition_seconds), ("task", fleet.task_seconds)) if cost]
     unit = known[0] if len(known) == 1 else "resource"
+    page.note("In this time {cost}", cost=sentences.cost_of(fleet))
     picture = charts.fleet_strip(counted, span, marks, show, unit)
     said = words.count(int(counted["rebalances"].sum()), "rebalance")
     clicked = page.time_line(picture, f"The fleet over time: {said}, by cluster and cause.", key="fleet-strip")
     page.open_target(clicked, "", marks)
 
 
-def worst(open_: list[IncidentRow], alike: list[IncidentKind]) -> str | None:
-    """The first line of the list, with whose it is, what it cost, and how many more are of its kind; None where nothing
-    is open."""
+def worst(open_: list[IncidentRow], alike: list[IncidentKind]) -> sentences.Worst | None:
+    """The first line of the list; None where nothing is open."""
     if not open_:
         return None
     first = open_[0]
-    cost = f", {page.cost_words(first)} of downtime" if first.cost_seconds is not None else ""
     more = alike[0].incident_count - 1 if alike else 0
-    of_its_kind = f" ({more:,} more of this kind)" if more else ""
-    return f"{page.cause_of(first)}{cost}{of_its_kind}"
+    what = page.cause_of(first)
+    return sentences.Worst(
+        what=page.anchor(what, "incident", cluster=first.cluster_id, incident=first.incident_id),
+        where=f"{page.subject_of(first)} \u00b7 {words.name(first.cluster_id, 40)}",
+        who=[words.name(worker_name(who), 60) for who in first.culprits[:MOST_CULPRITS]]
+        + ([f"{len(first.culprits) - MOST_CULPRITS:,} more"] if len(first.culprits) > MOST_CULPRITS else []),
+        cause=words.trigger(first.root_cause),
+        cost=f"{page.cost_words(first)} of downtime" if first.cost_seconds is not None else page.cost_words(first),
+        advice=words.cut(first.advice, 240) if first.advice else None,
+        alike=f", {more:,} more of this kind" if more else "",
+    )
 
 
 def kinds(found: list[IncidentKind]) -> None:
@@ -70,12 +80,25 @@ def badge(i: IncidentRow) -> str:
     return ", ".join(each for each in (new, answered) if each)
 
 
-@partial(page.fragment, run_every=page.LOOKS_AGAIN_S)
-def incidents(span: Span, ends_with_evidence: bool) -> None:
-    """Looks again every second: what `watch` finds out is here before the rest of the page is made again."""
+def looked_again(span: Span, is_followed: bool) -> Span:
+    """Opens what is newest. A time that ended with the evidence follows that."""
     page.reader()
-    if ends_with_evidence:
-        span = Span(from_ms=span.from_ms, to_ms=(reader.span() or span).to_ms)
+    return Span(from_ms=span.from_ms, to_ms=(reader.span() or span).to_ms) if is_followed else span
+
+
+# Both look again every second: what `watch` finds out is there before the rest of the page is made again.
+
+
+@partial(page.fragment, run_every=page.LOOKS_AGAIN_S)
+def answer(span: Span, is_followed: bool) -> None:
+    span = looked_again(span, is_followed)
+    first = worst(reader.open_at_home(span), reader.open_kinds(span))
+    page.facts(sentences.going_on(reader.incident_count(span), first, reader.unread("gold.incident")))
+
+
+@partial(page.fragment, run_every=page.LOOKS_AGAIN_S)
+def incidents(span: Span, is_followed: bool) -> None:
+    span = looked_again(span, is_followed)
     counted, open_, alike = reader.incident_count(span), reader.open_at_home(span), reader.open_kinds(span)
     if unread := reader.unread("gold.incident"):
         page.heading("Incidents")
@@ -180,25 +203,24 @@ answers = reader.responses()
 place_of_title = st.container()
 span = page.span_of(whole, ranges.of_home(reader.open_at_home(whole), whole), marks)
 fleet = reader.fleet(span)
-counted = reader.incident_count(span)
-open_now = reader.open_at_home(span)
-alike = reader.open_kinds(span)
+is_followed = span.to_ms == whole.to_ms
 with place_of_title:
-    unread = [reader.unread(name) for name in ("gold.incident", "gold.rebalance")]
-    said = sentences.going_on(counted, worst(open_now, alike), fleet, clock.now_ms() - whole.to_ms, *unread)
-    page.title("Fleet", under=said)
+    old = sentences.as_of(clock.now_ms() - whole.to_ms)
+    page.title("Fleet", under=old or "What is going on, and what does it cost?")
+    with st.container(key="answer"):
+        answer(span, is_followed)
 chosen = next((m for m in marks if m.mark_id == page.param("since")), None)
 if chosen is not None:
     before = Span(from_ms=chosen.at_ms - span.length_ms, to_ms=chosen.at_ms - 1)
     itself = reader.incident_of_mark(chosen)
     said = sentences.since(chosen, itself, fleet, reader.fleet(before), span, whole)
-    st.html(fill('<p class="ra-say">{s}</p>', s=said))
+    page.say("{s}", s=said)
     if itself is not None:
         page.link("The change, group by group", "incident", cluster=itself.cluster_id, incident=itself.incident_id)
 page.present([c.cluster_id for c in seen])
 with st.container(key="fleet"):
     strip(span)
-incidents(span, ends_with_evidence=span.to_ms == whole.to_ms)
+incidents(span, is_followed)
 with st.container(horizontal=True):
     page.link("All groups", "groups")
     page.link("All findings", "findings", status=FindingStatus.OPEN)

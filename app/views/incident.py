@@ -204,10 +204,10 @@ page.just_in(found.cluster_id, found.incident_id)
 costs = reader.incident_costs(found.cluster_id, found.incident_id)
 st.html(fill('<div class="ra-say">{c}</div>', c=cost_line(found)))
 if found.advice:
-    st.html(fill('<p class="ra-say"><b>What to do:</b> {a}</p>', a=words.with_code(words.cut(found.advice, 800))))
+    page.say("<b>What to do:</b> {a}", a=words.with_code(words.cut(found.advice, 800)))
 picture(found, histories(found, costs))
 story = words.cut(words.utc_in(words.visible(sentences.story(found)), page.zone()), 1200)
-st.html(fill('<p class="ra-say">{story}</p>', story=story))
+page.say("{story}", story=story)
 first_moves = found.reassignment_ids[:3]
 with st.container(horizontal=True, vertical_alignment="center"):
     for group_id in found.group_ids[:4]:

@@ -86,7 +86,7 @@ around = time_around(r)
 with st.container(horizontal=True):
     page.link("All reassignments of this cluster", "reassignments", cluster=cluster_id)
     page.outward(around, cluster=cluster_id, topic=r.topic, partition=r.partition)
-st.html(fill('<p class="ra-say">{s}</p>', s=sentences.reassignment(r, now)))
+page.say("{s}", s=sentences.reassignment(r, now))
 if r.outcome == "open":
     page.note("As of {at}: there the evidence of this cluster ends.", at=words.instant(now, tz))
 if r.stalled_since_ms is not None:

@@ -195,7 +195,7 @@ def overview() -> None:
         unread = reader.unread("gold.reassignment")
         said = sentences.reassignments(everything, stalled[0] if stalled else None, span, stood_longest(everything))
         if unread is None:
-            st.html(fill('<p class="ra-say">{s}</p>', s=said))
+            page.say("{s}", s=said)
         else:
             page.not_read(unread)
         page.note("As of {at}: there the evidence of this cluster ends.", at=words.instant(whole.to_ms, page.zone()))

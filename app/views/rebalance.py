@@ -198,7 +198,7 @@ with st.container(horizontal=True):
         page.link("Rebalance before", "rebalance", cluster=cluster_id, rebalance=near.before)
     if near.after:
         page.link("Rebalance after", "rebalance", cluster=cluster_id, rebalance=near.after)
-st.html(fill('<p class="ra-say">{s}</p>', s=sentences.rebalance(r)))
+page.say("{s}", s=sentences.rebalance(r))
 
 page.heading("Downtime of each, to scale")
 waiting = []

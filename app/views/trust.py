@@ -1,13 +1,17 @@
 """What did we not see?"""
 
+from shlex import quote
+
 import pandas as pd
 import streamlit as st
 
-from app import page, sentences, words
+from app import clock, page, sentences, words
 from app.answers.rows import CheckRow, IncompleteCount
 from app.panels import coverage
-from app.words import fill
+from app.queries import WarehouseError
 from rebalance_audit.domain.explain.hints import missing_evidence
+
+MOST_FAULTS = 6
 
 
 def contradictions() -> None:
@@ -186,28 +190,44 @@ def verdicts(found: list[CheckRow]) -> None:
         )
 
 
+def proof() -> None:
+    """Whether the log of evidence is what its head says, and the command that holds all tables against it."""
+    page.heading("Proof that nothing was changed")
+    try:
+        log = reader.evidence_log(clock.now_ms())
+    except WarehouseError as error:
+        page.say("<b>The log of evidence cannot be read.</b> {why}", why=words.with_code(str(error)))
+        return
+    if log is None:
+        page.note("No log of evidence was begun yet: the next `rebalance-audit run` does that.")
+        return
+    page.say("{s}", s=sentences.evidence_log(log, page.zone()))
+    for fault in (log.faults or ())[:MOST_FAULTS]:
+        page.note("{f}", f=words.visible(fault))
+    page.note("Whether evidence and publications still are what the log says, with a second place of the heads:")
+    st.code(f"rebalance-audit audit verify -w {quote(reader.location)} --heads DIR", language=None, wrap_lines=True)
+
+
 reader = page.reader()
 page.title("Trust", under="What did we not see?")
 sources = reader.coverage()
 half_seen = reader.incomplete_counts()
 counts = reader.undecoded_counts()
 checks = reader.checks()
-st.html(
-    fill(
-        '<p class="ra-say">{a}</p>',
-        a=sentences.trust(
-            sources,
-            sum(counts.values()),
-            checks,
-            sum(c.rebalance_count for c in half_seen),
-            tuple(reader.damaged()),
-        ),
-    )
+page.say(
+    "{a}",
+    a=sentences.trust(
+        sources,
+        sum(counts.values()),
+        checks,
+        sum(c.rebalance_count for c in half_seen),
+        tuple(reader.damaged()),
+    ),
 )
 if not sources and not checks and not reader.group_count():
     page.reader_with_groups()
 if (early := sentences.ended_early(reader.clusters())) is not None:
-    st.html(fill('<p class="ra-say">{s}</p>', s=early))
+    page.say("{s}", s=early)
 coverage.gaps(reader, [c for c in sources if c.is_gap and c.problem_code != "skipped"])
 coverage.left_out([c for c in sources if c.problem_code == "skipped"])
 coverage.over_time(sources)
@@ -223,3 +243,5 @@ if sources:
     coverage.clocks(sources)
 unread(counts)
 verdicts(checks)
+if reader.sight is None:
+    proof()

@@ -18,6 +18,7 @@ from app.words.foreign import (
     natural,
     plain,
     resources,
+    unbroken,
     visible,
     with_code,
 )
@@ -114,6 +115,7 @@ __all__ = [
     "things",
     "trigger",
     "typed_time",
+    "unbroken",
     "utc_in",
     "visible",
     "when",

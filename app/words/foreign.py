@@ -14,6 +14,10 @@ _CONTROL_NAMES = {"\0": "NUL", "\t": "TAB", "\n": "LF", "\r": "CR", "\x1b": "ESC
 
 
 _JAVA_OBJECT = re.compile(r"(?:[\w$]+\.)+([\w$]+)@[0-9a-f]{1,8}")
+_LENGTH = re.compile(
+    r"(?<![\w.])\d[\d.,]* (?:(?:ms|s|min|h|d)\b(?: \d+ (?:s|min|h)\b)?|(?=(?:partition|task|resource)-seconds\b))"
+)
+_NOT_OURS = re.compile(r"(<code\b.*?</code>|<[^>]*>)", re.DOTALL)
 _MARKDOWN_SIGNS = frozenset("\\`*_{}[]()#+-.!|~$<>&\"'=^%@/,;:?")
 
 
@@ -37,6 +41,15 @@ def fill(template: str, /, **parts: object) -> Html:
 
 def join(parts: list[Html], between: str = "") -> Html:
     return Html(between.join(parts))
+
+
+def unbroken(markup: Html) -> Html:
+    """The same with spaces inside durations and before the unit of a cost that no line ends at. Clients' text that is
+    set apart stays as it is."""
+    parts = _NOT_OURS.split(markup)
+    return Html(
+        "".join(p if at % 2 else _LENGTH.sub(lambda m: m[0].replace(" ", "\u00a0"), p) for at, p in enumerate(parts))
+    )
 
 
 def plain(text: str | Html) -> str:

@@ -110,9 +110,12 @@ def seconds(value: float | None, unit: str = "resource") -> str:
 
 
 def costs(partition_seconds: float | None, task_seconds: float | None) -> str:
-    """`132 partition-seconds and 91.6 task-seconds`, which cannot be added up; empty if neither is known."""
-    known = ((partition_seconds, "partition"), (task_seconds, "task"))
-    return " and ".join(seconds(cost, unit) for cost, unit in known if cost is not None)
+    """`132 partition-seconds and 91.6 task-seconds`, which cannot be added up; empty if neither is known. Of none and
+    some, only the some is said."""
+    both = ((partition_seconds, "partition"), (task_seconds, "task"))
+    known = [(cost, unit) for cost, unit in both if cost is not None]
+    some = [(cost, unit) for cost, unit in known if cost > 0]
+    return " and ".join(seconds(cost, unit) for cost, unit in some or known[:1])
 
 
 def seconds_likely(lower: float | None, estimate: float | None, upper: float | None, unit: str) -> str:

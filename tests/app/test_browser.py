@@ -337,6 +337,16 @@ def test_lists_are_walked_by_keys(page: Any, address: str) -> None:
     shows(page, "From the cause to its last consequence")
 
 
+@pytest.mark.parametrize("page", [{"width": 390, "scheme": "light"}], indirect=True, ids=["phone"])
+def test_on_a_phone_groups_are_lines_that_lead_to_the_group(page: Any, address: str) -> None:
+    opened(page, address, "groups", search="checkout")
+    assert not page.locator('[data-testid="stDataFrame"]').first.is_visible()
+    open_line(page, "checkout \u00b7 lab-cluster")
+    page.keyboard.press("o")
+    page.wait_for_function("location.pathname.endsWith('/group')", timeout=10_000)
+    shows(page, "What has this group been through?")
+
+
 def test_what_is_copied_of_an_incident_leads_back_to_it(page: Any, address: str) -> None:
     opened(page, address, "")
     open_line(page, "orders \u00b7 lab-cluster")

@@ -181,6 +181,10 @@ def test_pages_show_and_mark_what_is_just_in(opened: Open, whole: Path, tmp_path
     assert "<script>alert(1)" not in markup(home)
     group = opened(location, "group", T0, cluster=CLUSTER, group="orders")
     assert cells(group).count(", just in") == 2
+    assert [i["incident_id"] for i in _asked(location, None, T0).just_in_row(CLUSTER, hostile.incident_id)] == [
+        hostile.incident_id
+    ]
+    assert _asked(location, None, T0).just_in_row("another", hostile.incident_id) == []
     (newest,) = _newest(Warehouse.open(whole).read("gold.rebalance"))[1:2]
     assert "Just in" in said(opened(location, "rebalance", T0, cluster=CLUSTER, rebalance=newest))
     later = opened(location, "group", T0 + FRESH_MS + 1, cluster=CLUSTER, group="orders")

@@ -131,6 +131,13 @@ def test_without_a_known_broker_nothing_is_drawn() -> None:
     assert "ladder not known" in ladder.small_html(refused)
 
 
+def test_a_square_of_the_ladders_table_names_its_broker_where_the_head_is_not_shown() -> None:
+    r = reassignment_rows.ended()[0]
+    markup = ladder.table_html(r, ["then"] * len(r.steps))
+    for broker in charts.brokers_of(r):
+        assert markup.count(f"data-head='{broker}'") == len(r.steps)
+
+
 def test_the_ladder_has_a_row_per_broker_and_a_square_per_state() -> None:
     markup = ladder.small_html(reassignment_rows.ended()[0])
     assert [plain(Html(row))[0] for row in markup.split('<div class="ra-rung">')[1:]] == ["1", "2", "3"]

@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from app import words
+from app.words import fill
 from rebalance_audit.domain import tables
 
 
@@ -59,6 +60,26 @@ def test_small_damage_is_not_said_to_be_none() -> None:
     assert words.seconds(0.0, "partition") == "0.0 partition-seconds"
     assert words.seconds(1_234.4, "task") == "1,234 task-seconds"
     assert words.seconds(None, "task") == "not known: task-seconds"
+
+
+def test_of_two_costs_the_one_that_is_none_is_left_out() -> None:
+    assert words.costs(132.0, 91.6) == "132 partition-seconds and 91.6 task-seconds"
+    assert words.costs(132.0, 0.0) == "132 partition-seconds"
+    assert words.costs(0.0, 91.6) == "91.6 task-seconds"
+    assert words.costs(0.0, 0.0) == "0.0 partition-seconds"
+    assert words.costs(None, 0.0) == "0.0 task-seconds"
+    assert words.costs(None, None) == ""
+
+
+def test_no_line_ends_inside_a_duration_and_names_stay_as_they_are() -> None:
+    said = fill("{c} stood for {t}, at 14:03, in 3 generations", c=words.code("5 min job"), t="39 min 53 s")
+    assert words.unbroken(said) == (
+        "<code>5 min job</code> stood for 39\u00a0min\u00a053\u00a0s, at 14:03, in 3 generations"
+    )
+    assert words.unbroken(fill("{s}", s="91.6 task-seconds, 12.3 s (10.0 \u2026 13.4)")) == (
+        "91.6\u00a0task-seconds, 12.3\u00a0s (10.0 \u2026 13.4)"
+    )
+    assert words.unbroken(fill('<i title="{t}">{t}</i>', t="4 h")) == '<i title="4 h">4\u00a0h</i>'
 
 
 def test_every_control_and_direction_character_is_seen() -> None:

@@ -107,6 +107,20 @@ class UndecodedRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceLog:
+    """The newest head of the warehouse's log of evidence, and whether the log is what the head says."""
+
+    leaf_count: int
+    at_ms: int
+    key: str | None
+    """Of whoever signed; None: nobody did."""
+    faults: tuple[str, ...] | None
+    """A sentence for each; None: so many leaves that a page does not read them."""
+    held_at_ms: int
+    """When the leaves were held against the head."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRow:
     batch_id: str
     table_name: str
