@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from rebalance_audit import __version__
 from rebalance_audit.arrow_alone import arrow_alone
@@ -42,6 +43,16 @@ from rebalance_audit.commands.examples import epilog
 from rebalance_audit.commands.explain.command import explain
 from rebalance_audit.commands.output import ENVIRONMENT_LOG_FORMAT, LogFormat, complain, visible
 
+
+class _WholeHelp(TyperGroup):
+    """Lists each verb's first sentence whole: on a narrow terminal it continues below, where Click would cut it."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        verbs = [(name, command) for name in self.list_commands(ctx) if (command := self.get_command(ctx, name))]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in verbs])
+
+
 EXIT_ERROR, EXIT_USAGE, EXIT_FINDINGS, EXIT_INTERRUPTED = 1, 2, 3, 130
 ENVIRONMENT_DEBUG = "REBALANCE_AUDIT_DEBUG"
 _HELP_NAMES = ["-h", "--help"]
@@ -49,6 +60,7 @@ _CONTEXT: dict[str, Any] = {"help_option_names": _HELP_NAMES, "max_content_width
 
 app = typer.Typer(
     name="rebalance-audit",
+    cls=_WholeHelp,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

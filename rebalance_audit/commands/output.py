@@ -88,7 +88,9 @@ def _write_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], out:
             widths[:-1] = [min(width, _WIDEST_FOLDED) for width in widths[:-1]]
         widths[-1] = max(_LEAST_LAST, output_width() - sum(width + 2 for width in widths[:-1]))
     for number, line in enumerate(cells):
-        parts = [textwrap.wrap(cell, width) or [""] for cell, width in zip(line, widths, strict=True)]
+        parts = [
+            textwrap.wrap(cell, width, break_on_hyphens=False) or [""] for cell, width in zip(line, widths, strict=True)
+        ]
         for texts in itertools.zip_longest(*parts, fillvalue=""):
             text = "  ".join(t.ljust(width) for t, width in zip(texts, widths, strict=True)).rstrip()
             out.write((_in_style(text, is_head=number == 0) if is_styled(out) else text) + "\n")

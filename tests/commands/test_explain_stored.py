@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,9 @@ from rebalance_audit import cli
 from rebalance_audit.commands.stored import _in_order
 from rebalance_audit.domain.kinds import Outcome
 from rebalance_audit.domain.model import Rebalance
+from rebalance_audit.live.present import Present, keep
+from rebalance_audit.warehouse.just_in import NOTHING, JustInRows
+from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
 
 CASES = {
@@ -69,6 +74,23 @@ def test_what_cannot_be_answered(
 ) -> None:
     assert cli.run(["explain", *arguments, "-w", both[2]]) != 0
     assert sentence in capfd.readouterr().err
+
+
+def test_of_news_that_only_watch_knows_a_note_says_so(
+    both: tuple[str, Path, str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group, _, warehouse = both
+    monkeypatch.setattr("rebalance_audit.live.present.FRESH_MS", 600_000)
+    opened = Warehouse.open(warehouse)
+    rows = opened.read("gold.rebalance")
+    note = Present(
+        cluster_id=rows["cluster_id"][0].as_py(), written_at_ms=int(time.time() * 1000), running_count=0, running=()
+    )
+    for news, is_said in ((NOTHING, False), (JustInRows(rows={"gold.rebalance": rows}), True)):
+        keep(opened, replace(note, just_in=news))
+        capfd.readouterr()
+        assert cli.run(["explain", group, "-w", warehouse]) == 0
+        assert ("news of this group that the tables do not hold yet" in capfd.readouterr().err) is is_said
 
 
 def test_a_misspelt_group_gets_the_name_that_is_near(

@@ -30,6 +30,14 @@ def test_help_names_every_verb(call: Any) -> None:
     assert "..." not in result.out.partition("Commands:")[2]  # each verb's first sentence fits into a line
 
 
+def test_a_narrow_terminal_cuts_no_verb_short(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    listed = call("--help").out.partition("Commands:")[2]
+    assert "..." not in listed
+    assert "For CI: list grave findings, and exit 3 if there are any." in " ".join(listed.split())
+    assert max(len(line) for line in listed.splitlines()) <= 60
+
+
 @pytest.mark.parametrize("words", [["--help"], ["watch", "--help"], ["audit", "verify", "-h"]], ids=" ".join)
 def test_help_is_quick(words: list[str], tmp_path: Path) -> None:
     """CPU time of compiled modules, as pip leaves them; the best of five. Python alone takes 0.02 s: where the machine

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_audit.commands.meter import meter
 from rebalance_audit.commands.options import CommandError, Output, UsageError
-from rebalance_audit.commands.output import json_text, output_width, styled, visible, write_rows
+from rebalance_audit.commands.output import json_text, note, output_width, styled, visible, write_rows
 from rebalance_audit.domain.kinds import RebalanceKind
 
 if TYPE_CHECKING:
@@ -49,10 +49,15 @@ def explain_group(group: str, places: Places, shown: Shown) -> None:
 
 def explain_stored_group(group: str, location: str, cluster_id: str | None, shown: Shown) -> None:
     """Print why a group of a warehouse rebalanced. Raises UsageError and CommandError."""
-    from rebalance_audit.commands.explain.stored import stored_answer
+    from rebalance_audit.commands.explain.stored import is_just_in, stored_answer
 
     answer, moves = stored_answer(location, group, cluster_id)
     say(group, answer, moves, shown)
+    if is_just_in(location, group, answer.rebalances[0].cluster_id):
+        note(
+            "`watch` knows news of this group that the tables do not hold yet: the app shows them now.",
+            quiet=shown.quiet,
+        )
 
 
 def say(group: str, answer: Answer, moves: Sequence[LeaderMove], shown: Shown) -> None:

@@ -48,6 +48,23 @@ def stored_answer(location: str, group: str, cluster_id: str | None) -> tuple[An
     return Answer(rebalances, findings, not_seen, seen["from_ms"], seen["to_ms"], incidents), moves
 
 
+def is_just_in(location: str, group: str, cluster_id: str) -> bool:
+    """Whether a `watch` that runs has rebalances of the group that no publication holds as they are now."""
+    import time
+
+    from rebalance_audit.live.present import all_kept
+    from rebalance_audit.warehouse.warehouse import Warehouse
+
+    now_ms = int(time.time() * 1000)
+    rows = [
+        row
+        for kept in all_kept(Warehouse.open(location))
+        if kept.is_fresh(now_ms) and (found := kept.just_in.rows.get("gold.rebalance")) is not None
+        for row in found.select(["cluster_id", "group_id"]).to_pylist()
+    ]
+    return {"cluster_id": cluster_id, "group_id": group} in rows
+
+
 def explain_stored_groups(location: str, cluster_id: str | None, shown: Shown) -> None:
     """Print the groups of a warehouse that are worth explaining. Raises UsageError, CommandError and WarehouseError."""
     from rebalance_audit.commands.explain.groups import write_groups

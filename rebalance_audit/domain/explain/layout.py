@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+
+_NUMBER = re.compile(r"\(?\d[\d.,]* ")
+_UNIT = re.compile(r"(?:ms|s|min|h|d)\b")
 
 
 def cells(text: str) -> int:
@@ -13,7 +17,8 @@ def cells(text: str) -> int:
 
 
 def hanging(text: str, width: int, indent: int) -> list[str]:
-    """The text broken at spaces; lines after the first are indented. Runs of spaces inside a line stay."""
+    """The text broken at spaces, not between a number and its unit of time; lines after the first are indented. Runs of
+    spaces inside a line stay."""
     lines: list[str] = []
     line = ""
     for word in _words(text):
@@ -48,6 +53,10 @@ def _words(text: str) -> list[str]:
             at += 1
         while at < len(text) and text[at] == " ":
             at += 1
-        words.append(text[start:at])
+        word = text[start:at]
+        if words and _NUMBER.fullmatch(words[-1]) and _UNIT.match(word):
+            words[-1] += word
+        else:
+            words.append(word)
         start = at
     return words

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from dataclasses import replace
 
@@ -303,3 +304,11 @@ def test_wide_characters_take_two_columns() -> None:
 def test_times_are_those_of_the_evidence() -> None:
     story = a_group().joins("c1", at_s=0)
     assert explain("orders", story.rebalances).rebalances[0].at_ms == T0_MS
+
+
+def test_no_line_of_a_terminal_ends_between_a_number_and_its_unit() -> None:
+    text = "stood still 10.52 s (likely 9.14 to 11.90 s), in 3 steps, for 39 min 53 s"
+    for width in range(12, 60):
+        lines = hanging(text, width, 2)
+        assert " ".join(line.strip() for line in lines) == text
+        assert not [line for line in lines if re.match(r"\s*(s|min)\b", line)], width
