@@ -69,12 +69,12 @@ def _open_cost(counted: IncidentCount) -> Html:
     """Of all that are open, where that is more than one."""
     if counted.open_count < 2:
         return Html("")
-    cost = words.costs(counted.open_partition_seconds, counted.open_task_seconds) or "not known"
+    cost = words.costs(counted.open_partition_seconds, counted.open_task_seconds)
+    unknown = f"of {counted.open_unknown_count:,} not known" if counted.open_unknown_count else ""
     return fill(
-        "All that is open{since}: {cost}{unknown}.",
+        "All that is open{since}: {cost}.",
         since=", since it began" if counted.longer_count else "",
-        cost=cost,
-        unknown=f"; of {counted.open_unknown_count:,} not known" if counted.open_unknown_count else "",
+        cost="; ".join(each for each in (cost, unknown) if each) or "no downtime seen",
     )
 
 
