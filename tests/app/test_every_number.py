@@ -319,7 +319,8 @@ def test_group_and_its_rebalances(cluster: str, walk: Walk, gold: dict[str, list
             said = next(s[0] for label, s in bars.items() if label.endswith(words_for(cause)))
             assert said.startswith(f"{sum(map(is_counted, mine)):,} time"), said
             expected = cost(mine)
-            assert [n.is_near(expected or 0.0) for n in damages(said)] == ([] if expected is None else [True]), said
+            assert [n.is_near(expected or 0.0) for n in damages(said)] == ([True] if expected else []), said
+            assert said.endswith(", no downtime") == (expected == 0), said
         pairs = [tuple(map(int, each[1:])) for each in page.bars() if len(each) == 3 and each[0] != "length"]
         assert [p for p in pairs if p != (0, 0)] == [(p, w) for _, p, w in steps_of(rows, known)]
         table = next((f for f in page.frames if "longest downtime" in f.columns), None)
