@@ -6,10 +6,10 @@ from app.answers.rows import (
     CheckRow,
     ContradictionRow,
     Coverage,
-    EvidenceLog,
     IncompleteCount,
     IncompleteRow,
     LetGoRow,
+    LogOfEvidence,
     ReopeningRow,
     SilentRow,
     UndecodedRow,
@@ -111,17 +111,17 @@ class TrustQuestions(Tables):
         )[0]
         return {k: int(v or 0) for k, v in row.items()}
 
-    def evidence_log(self, now_ms: int) -> EvidenceLog | None:
+    def evidence_log(self, now_ms: int) -> LogOfEvidence | None:
         """None where none was begun. Raises WarehouseError where its head is lost or damaged."""
         files = files_at(self.location)
         head = read_head(files)
         if head is None:
             return None
 
-        def held() -> EvidenceLog:
+        def held() -> LogOfEvidence:
             is_read = head.size <= _MOST_LEAVES
             faults = tuple(fault.sentence for fault in verify_log(files, head).faults) if is_read else None
-            return EvidenceLog(leaf_count=head.size, at_ms=head.at_ms, key=head.key, faults=faults, held_at_ms=now_ms)
+            return LogOfEvidence(leaf_count=head.size, at_ms=head.at_ms, key=head.key, faults=faults, held_at_ms=now_ms)
 
         return self.built(("evidence log", head), held)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 
 from app import words
-from app.answers.rows import CheckRow, ClusterRow, Coverage, EvidenceLog, Headline
+from app.answers.rows import CheckRow, ClusterRow, Coverage, Headline, LogOfEvidence
 from app.words import Html, fill
 
 ENDED_EARLY_MS = 3_600_000
@@ -78,7 +78,7 @@ def ended_early(clusters: Sequence[ClusterRow]) -> Html | None:
     return words.join(parts, " ") if parts else None
 
 
-def evidence_log(log: EvidenceLog, tz: tzinfo) -> Html:
+def evidence_log(log: LogOfEvidence, tz: tzinfo) -> Html:
     """Whether the log's leaves are those of its head, when that was looked at, and who signed the head."""
     leaves, until = words.count(log.leaf_count, "leaf", "leaves"), words.minute(log.at_ms, tz)
     held = words.minute(log.held_at_ms, tz)

@@ -107,7 +107,7 @@ class UndecodedRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceLog:
+class LogOfEvidence:
     """The newest head of the warehouse's log of evidence, and whether the log is what the head says."""
 
     leaf_count: int
