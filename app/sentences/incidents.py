@@ -50,7 +50,7 @@ def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = N
             open=_open_words(counted),
             alike=worst.alike,
         ),
-        "Whose doing": fill("<b>{who}</b>", who=", ".join(worst.who))
+        "Whose doing": fill("<b>{who}</b>: {cause}", who=", ".join(worst.who), cause=worst.cause)
         if worst.who
         else fill("no single member or broker: {cause}", cause=worst.cause),
         "What it cost": fill("<b>{cost}</b>. {open}", cost=worst.cost, open=_open_cost(counted)),

@@ -47,10 +47,11 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind]) -> sentences.Wors
         return None
     first = open_[0]
     more = alike[0].incident_count - 1 if alike else 0
-    what = page.cause_of(first)
+    what, subject = page.cause_of(first), page.subject_of(first)
+    cluster = words.name(first.cluster_id, 40)
     return sentences.Worst(
         what=page.anchor(what, "incident", cluster=first.cluster_id, incident=first.incident_id),
-        where=f"{page.subject_of(first)} \u00b7 {words.name(first.cluster_id, 40)}",
+        where=cluster if subject in what else f"{subject} \u00b7 {cluster}",
         who=[words.name(worker_name(who), 60) for who in first.culprits[:MOST_CULPRITS]]
         + ([f"{len(first.culprits) - MOST_CULPRITS:,} more"] if len(first.culprits) > MOST_CULPRITS else []),
         cause=words.trigger(first.root_cause),
@@ -171,8 +172,16 @@ def clusters(found: list[ClusterRow]) -> None:
     shown = MOST_CLUSTERS if len(found) > MOST_CLUSTERS + A_FEW else len(found)
     cluster_table(sorted_[:shown])
     if len(found) > shown:
-        with st.expander(words.count(len(found) - shown, "more cluster", "more clusters")):
-            cluster_table(sorted_[shown:])
+        more_clusters(sorted_[shown:])
+
+
+@page.fragment
+def more_clusters(found: list[ClusterRow]) -> None:
+    label = words.count(len(found), "more cluster", "more clusters")
+    place = st.expander(label, key="fold-clusters", on_change="rerun")
+    if place.open:
+        with place:
+            cluster_table(found)
 
 
 def cluster_table(found: list[ClusterRow]) -> None:
