@@ -47,11 +47,11 @@ def client_events(capture: Path) -> list[dict[str, Any]]:
     """In time order; `client` is the client id, which a scenario may choose to differ from the client's name."""
     id_of = {c["client"]: _client_id(c) for c in scenario(capture)["clients"]}
     events = written_events(capture)
-    # A group that was deleted starts again: what it hands out then had no owner before.
+    # A group that was deleted, or that brokers forgot, starts again: what it hands out then had no owner before.
     events += [
         {"at_ms": action["at_ms"], "client": "administrator", "event": "group_deleted", "group": action["subject"]}
         for action in scenario(capture)["actions"]
-        if action["action"] == "delete group"
+        if action["action"] in ("delete group", "offsets expired")
     ]
     return sorted(
         ({**event, "client": id_of.get(event["client"], event["client"])} for event in events), key=lambda e: e["at_ms"]

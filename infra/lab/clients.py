@@ -164,7 +164,13 @@ class SteadyProducer:
         from confluent_kafka import Producer
 
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "client.id": "steady-producer", "linger.ms": 5, "log_level": 0}
+            {
+                "bootstrap.servers": bootstrap,
+                "client.id": "steady-producer",
+                "linger.ms": 5,
+                "topic.metadata.refresh.interval.ms": 2000,
+                "log_level": 0,
+            }
         )
         self._targets = [(topic, number) for topic, count in partitions.items() for number in range(count)]
         self._pause_s = 1 / per_second
@@ -188,11 +194,14 @@ class SteadyProducer:
         self._producer.flush(5)
 
     def _run(self) -> None:
+        from confluent_kafka import KafkaException
+
         count = 0
         while not self._ending.wait(self._pause_s):
             topic, partition = self._targets[count % len(self._targets)]
-            # A full buffer means the broker is away for a while: keep what fits and go on.
-            with contextlib.suppress(BufferError):
+            # A full buffer means the broker is away for a while: keep what fits and go on. It does not know a partition
+            # that was added until it looks again.
+            with contextlib.suppress(BufferError, KafkaException):
                 self._producer.produce(topic, key=f"{count}", value=f"{topic} {count}", partition=partition)
             self._producer.poll(0)
             count += 1

@@ -198,6 +198,10 @@ class Driver(Notebook):
         self._note("thaw", name)
         client.thaw()
 
+    def give_up(self, name: str) -> None:
+        """Wait for a client no more that another one has fenced: what it does then is its library's."""
+        self._present[self.clients[name].group].remove(name)
+
     def fails(self, name: str, *, timeout_s: float = 60) -> None:
         """Wait until a client ends by itself, as one that is fenced does."""
         self._present[self.clients[name].group].remove(name)

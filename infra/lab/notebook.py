@@ -78,10 +78,18 @@ class Notebook:
         """The same where no client says it: it came if its coordinator says that it ended, or began an epoch."""
         number = self.groups[group]["rebalances"][-1]["number"] + 1
         logs = [log for folder in self.cluster.log_folders.values() for log in folder.glob("server.log*")]
+        texts = [log.read_text() for log in logs]
         name = re.escape(group)
         epoch = rf"\[GroupId {name}\](\[MemberId [^]]*\])? Bumped (streams )?group epoch to {number} "
-        line = re.compile(rf"Stabilized group {name} generation {number} |{epoch}")
-        written = any(line.search(log.read_text()) for log in logs)
+        ended = re.compile(rf"Stabilized group {name} generation {number} ")
+        has_ended = any(ended.search(text) for text in texts)
+        if has_ended and "outcome" not in facts:
+            given = re.compile(rf"Assignment received from leader .*for group {name} for generation {number}\b")
+            facts["outcome"] = "completed" if any(given.search(text) for text in texts) else "superseded"
+        emptied = re.compile(rf"Group {name} with generation {number} .*is now empty")
+        if not has_ended and any(emptied.search(text) for text in texts):
+            has_ended, facts["outcome"] = True, "emptied"
+        written = has_ended or any(re.search(epoch, text) for text in texts)
         if written:
             self.expect(group, trigger, by, note="as the coordinator saw it", **facts)
         return written
