@@ -197,12 +197,7 @@ def _score_rows(
 ) -> None:
     expected = story["rebalances"]
     if records_only:
-        # A preparation that came to nothing, or that still goes on, wrote nothing; its number is used again.
-        used = [x["number"] for x in expected]
-        expected = [
-            x for at, x in enumerate(expected)
-            if x["outcome"] != "open" and (x["outcome"] != "failed" or x["number"] not in used[at + 1 :])
-        ]  # fmt: skip
+        expected = [x for x in without_used_again(story) if x["outcome"] != "open"]
     # A generation that never got a record is a number missing to who sees records alone; epochs have theirs at once.
     without = (
         {"superseded": "missing", "failed": "missing"} if records_only and story.get("group_type") == "classic" else {}
@@ -229,6 +224,20 @@ def _score_rows(
         else:
             tally.wrong += 1
             tally.remarks.append(f"{name} {shown[b][0]}: {rows[b].trigger}, was {expected[a]['trigger']}")
+
+
+def without_used_again(story: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rebalances of the script without those that wrote nothing and whose number is used again: preparations that
+    came to nothing, and generations whose coordinator lost them between their join phase and their record."""
+    rows = story["rebalances"]
+    is_classic = story.get("group_type") == "classic"
+    used = [x["number"] for x in rows]
+    is_again = [
+        (x["outcome"] == "failed" and x["number"] in used[at + 1 :])
+        or (is_classic and x["outcome"] == "superseded" and used[at + 1 : at + 2] == [x["number"]])
+        for at, x in enumerate(rows)
+    ]
+    return [x for x, again in zip(rows, is_again, strict=True) if not again]
 
 
 def steps_of(rebalances: Iterable[Rebalance]) -> dict[tuple[str, str], list[Step]]:

@@ -19,7 +19,7 @@ from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
 from tests.captures import CAPTURES, GOLDEN, gathered, name_of
-from tests.score import score, steps_of
+from tests.score import score, steps_of, without_used_again
 from tests.truth import (
     CLOCK_GRAIN_MS,
     as_known,
@@ -58,10 +58,8 @@ def seen_by(x: dict[str, Any], group_type: str, with_lines: bool) -> str:
 def shown(story: dict[str, Any], with_lines: bool) -> list[dict[str, Any]]:
     """The rebalances of the script that evidence can show: one that still runs has no record yet, and one that failed
     before its join phase ended never has one: its number is used again."""
-    rows = story["rebalances"]
-    used = [x["number"] for x in rows]
-    is_again = [x["outcome"] == "failed" and x["number"] in used[at + 1 :] for at, x in enumerate(rows)]
-    return [x for x, again in zip(rows, is_again, strict=True) if with_lines or (x["outcome"] != "open" and not again)]
+    rows = story["rebalances"] if with_lines else without_used_again(story)
+    return [x for x in rows if with_lines or x["outcome"] != "open"]
 
 
 @pytest.mark.parametrize("capture", CONSUMER_CAPTURES, ids=name_of)
@@ -244,10 +242,11 @@ def test_what_a_kip848_member_held_before_is_what_its_callbacks_had_given_it(cap
     events = client_events(capture)
     for r in (r for group in rebalances(capture).values() for r in group):
         until = [e for e in events if e["at_ms"] < (r.started_at_ms or 0)]
-        held, life = holdings(until), {e["client"]: e["event"] for e in until if e["event"] in ("started", "killed")}
+        marks = ("started", "assigned_end", "killed", "frozen")
+        held, life = holdings(until), {e["client"]: e["event"] for e in until if e["event"] in marks}
         for m in r.members:
-            # The coordinator takes a dead member's partitions for its own until its session ends.
-            if m.change == "stayed" and life.get(m.client_id or "") != "killed":
+            # The coordinator takes a dead or frozen member's partitions for its own until its session ends.
+            if m.change == "stayed" and life.get(m.client_id or "") not in ("killed", "frozen"):
                 assert set(m.owned_before or ()) == held.get(m.client_id or "", set()), (r.group_epoch, m.client_id)
 
 
