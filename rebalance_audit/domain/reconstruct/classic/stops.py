@@ -48,7 +48,9 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
     between = stretch.between
     given, last = between.given, between.attempts[-1]
     since = given.record.offset if given.record else -1
-    until = last.record.offset if last.record else NO_END
+    # Once it is gone, others may commit for it: an administrator, or a consumer that is no member, while nobody is.
+    end = stretch.gone if stretch.gone is not None and stretch.gone.record is not None else last
+    until = end.record.offset if end.record else NO_END
     commit = commits.last_between(stretch.held, since, until)
     marks = [] if between.given_mark is None else [between.given_mark]
     if stretch.is_gone and unheard_since_joining(stretch, commit) is given:

@@ -70,6 +70,16 @@ def test_an_emptied_group_revokes_and_the_next_generation_gives_on_what_was_held
     assert third.movements[0].pause_estimate_ms == 58_008
 
 
+def test_what_others_commit_for_an_empty_group_is_no_sign_of_who_was_there() -> None:
+    """An administrator sets offsets, or a consumer that is no member commits: only an empty group allows it (4.0.0)."""
+    story = a_group().generation(1, {"c1": "0"}, at_ms=1_000).commit(0, at_ms=2_000).empty(2, at_ms=2_010)
+    story.commit(0, at_ms=40_000, position=0).commit(0, at_ms=50_000).generation(3, {"c2": "0"}, at_ms=60_000)
+    (moved,) = rebalances(story)[-1].movements
+    assert moved.pause_estimate_ms == 58_008
+    assert moved.stopped_at_lower_ms is not None
+    assert moved.stopped_at_lower_ms < 2_010
+
+
 def test_a_static_member_that_comes_back_is_a_rewrite_and_its_partitions_stood_still() -> None:
     new_id = "inst-2-11111111-0000-0000-0000-000000000000"
     story = (
