@@ -10,7 +10,7 @@ from rebalance_audit.domain.log_lines.reasons import classify_fence
 from rebalance_audit.domain.model import NO_END, GroupRecord, LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
-from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS
+from rebalance_audit.domain.reconstruct.evidence.departures import AS_IT_LEFT_MS, HEARTBEAT_MS
 from rebalance_audit.domain.reconstruct.evidence.marks import (
     ASSIGNED_CALLBACK_MS,
     AUTO_COMMIT_MS,
@@ -74,7 +74,9 @@ def modern_stop_marks(
         marks.append(_mark(ESTIMATE, at_ms, detail, release.gone.ref, rank=3, basis=Basis.REJOIN))
     if commit is not None:
         marks.append(_mark(LOWER, commit[0] - COMMIT_SLACK_MS, "the owner's last commit", commit[1]))
-        marks.append(_by_last_commit(release, commit, commits.interval_between(held, -1, release.gone.offset)))
+        interval_ms = commits.interval_between(held, -1, release.gone.offset)
+        was_idle = commits.got_nothing(held, release.gone.offset)
+        marks.append(_by_last_commit(release, commit, interval_ms, was_idle=was_idle))
     elif release.asked is None:
         gone = release.gone
         marks.append(_mark(ESTIMATE, gone.at_ms, "it was gone from the group", gone.ref, rank=5, basis=Basis.GONE))
@@ -103,9 +105,11 @@ def _idle(release: Release) -> list[Mark]:
     ]
 
 
-def _by_last_commit(release: Release, commit: tuple[int, str], interval_ms: float | None) -> Mark:
-    """Made as it gave up; or it went on, and died before the next one."""
+def _by_last_commit(release: Release, commit: tuple[int, str], interval_ms: float | None, *, was_idle: bool) -> Mark:
+    """Made as it gave up; or it went on, and died before the next one. `was_idle`: no message came to it since, so it
+    had nothing to commit."""
     line, gone_at_ms = release.line, release.gone.at_ms
+    current = release.member.current
     if line is not None and line.kind is LogKind.MEMBER_FENCED:
         reason = classify_fence(str(line.fields.get("reason") or ""))
         if reason.trigger == Cause.MEMBER_SESSION_EXPIRED:
@@ -115,12 +119,18 @@ def _by_last_commit(release: Release, commit: tuple[int, str], interval_ms: floa
                 window = since_ms, max(since_ms, gone_at_ms - session_ms + HEARTBEAT_MS)
                 detail = f"between the last sign of life, a session ({session_ms} ms) before, and the next heartbeat"
                 return died_between(window, sum(window) // 2, detail, commit[1], rank=4, tier=EvidenceTier.LOGGED)
+            if was_idle:
+                alive_at_ms = max(commit[0], current.at_ms if current is not None else commit[0])
+                window = alive_at_ms, max(alive_at_ms, gone_at_ms)
+                detail = "between its last sign of life and its end: it had nothing to commit"
+                return died_between(window, sum(window) // 2, detail, commit[1], rank=4, tier=EvidenceTier.RECORDED)
             # Sessions of this protocol are the broker's setting: commits alone show when it lived.
             next_ms = commit[0] + round(AUTO_COMMIT_MS if interval_ms is None else interval_ms)
             window = commit[0], max(commit[0], min(next_ms, gone_at_ms))
             detail = "its last commit + half way to the commit that did not come"
             return died_between(window, sum(window) // 2, detail, commit[1], rank=4, tier=EvidenceTier.RECORDED)
-    if release.asked is None and commit[0] < gone_at_ms - RECENT_COMMIT_MS:
+    recent_ms = AS_IT_LEFT_MS if was_idle else RECENT_COMMIT_MS
+    if release.asked is None and commit[0] < gone_at_ms - recent_ms:
         if line is not None and line.kind is LogKind.MODERN_MEMBER_LEFT and release.returned is None:
             # It had nothing to commit: a topic that falls silent, and a library that commits nothing then.
             return _mark(ESTIMATE, gone_at_ms, "it left the group", release.gone.ref, rank=4, basis=Basis.LEAVE)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from rebalance_audit.domain.measure.pauses import measure
-from rebalance_audit.domain.model import GroupEvidence, LogKind, Rebalance
+from rebalance_audit.domain.model import GroupEvidence, LogKind, Movement, Rebalance
 from rebalance_audit.domain.reconstruct import Reconstruction, reconstruct
 from tests import encoders as enc
 from tests.domain.reconstruct.epochs.stories import ConsumerGroupStory
@@ -487,3 +489,45 @@ def test_an_epoch_that_ends_as_a_dead_member_is_taken_away_had_it_as_a_member() 
     *_, fourth, fifth = story.reconstructed().rebalances
     assert {m.member_id: m.change for m in fourth.members} == {"k1": "left", "k2": "stayed", "k3": "stayed"}
     assert {m.member_id: m.change for m in fifth.members} == {"k2": "left", "k3": "stayed"}
+
+
+def gone_in_silence(kind: LogKind, *, gone_at_ms: int, next_position: int) -> Movement:
+    """k1 commits until its topic falls silent at 10 s, says once more what it holds, and is gone later."""
+    story = a_group_of_one()
+    for at_ms in (2_000, 4_000, 6_000, 8_000, 10_000):
+        story.commit(0, at_ms=at_ms, position=at_ms).commit(1, at_ms=at_ms, position=at_ms)
+    known_ms = 20_000 if gone_at_ms > 20_000 else 9_500
+    story.member("k2", at_ms=known_ms - 1).epoch(3, at_ms=known_ms - 1).target(3, at_ms=known_ms - 1)
+    story.holds("k2", [], at_ms=known_ms - 1, epoch=3).holds("k1", [0, 1], at_ms=known_ms, epoch=3)
+    reason = {"reason": "the member session expired"} if kind is LogKind.MEMBER_FENCED else {}
+    story.says(kind, at_ms=gone_at_ms, member_id="k1", **reason)
+    story.gone("k1", at_ms=gone_at_ms).epoch(4, at_ms=gone_at_ms).target(4, at_ms=gone_at_ms)
+    story.holds("k2", [0, 1], at_ms=gone_at_ms + 100, epoch=4).commit(0, at_ms=90_000, position=next_position)
+    return next(m for m in map(measure, story.reconstructed().rebalances) if m.group_epoch == 4).movements[0]
+
+
+def test_a_member_that_dies_in_silence_lived_at_least_until_its_own_record() -> None:
+    """Seen with librdkafka and franz-go on 4.4.0: nothing was produced for 27 s, and it was killed after 20 of them."""
+    silent = gone_in_silence(LogKind.MEMBER_FENCED, gone_at_ms=60_000, next_position=10_000)
+    assert silent.pause_likely_lower_ms is not None
+    assert silent.pause_likely_upper_ms is not None
+    assert silent.pause_likely_lower_ms < 10_000 < 35_000 < silent.pause_likely_upper_ms < 41_000
+
+
+def test_a_member_that_had_messages_and_committed_none_died_before_its_next_commit() -> None:
+    busy = gone_in_silence(LogKind.MEMBER_FENCED, gone_at_ms=60_000, next_position=12_000)
+    assert busy.pause_estimate_ms is not None
+    assert busy.pause_estimate_ms > 40_000
+
+
+@pytest.mark.parametrize(
+    ("next_position", "pause_ms"),
+    [(10_000, 145), (12_000, 3_145)],
+    ids=["nothing came", "messages came"],
+)
+def test_a_commit_seconds_before_the_leave_was_not_made_for_it_if_nothing_came_since(
+    next_position: int, pause_ms: int
+) -> None:
+    """Seen with franz-go on 4.4.0, which had nothing to commit as it closed."""
+    left = gone_in_silence(LogKind.MODERN_MEMBER_LEFT, gone_at_ms=13_000, next_position=next_position)
+    assert left.pause_estimate_ms == pause_ms
