@@ -32,6 +32,9 @@ class Habits:
     has_kip848: bool = False
     commits_while_stuck: bool = False
     """With auto-commit on, it commits at its interval even while the application does not ask for messages."""
+    commits_late: bool = False
+    """With auto-commit on, a thread of its own commits at the next interval what was read last, whether or not the
+    application asks for messages by then."""
     commits_at_close: bool = False
     """With auto-commit on, it commits as it leaves in good order (docs/clients.md#clients)."""
     may_stay_at_close: bool = False
@@ -67,6 +70,7 @@ HABITS: Mapping[ClientFamily, Habits] = {
     ClientFamily.LIBRDKAFKA: Habits(
         has_poll_interval=True,
         commits_when_idle=False,
+        commits_late=True,
         commits_at_close=True,
         has_sticky=False,
         has_kip848=True,
@@ -231,6 +235,11 @@ def commits_when_idle(families: Families) -> bool:
 def may_commit_while_stuck(families: Families) -> bool:
     """Whether such a member may have committed until it left because its application did not poll in time."""
     return any(HABITS[f].commits_while_stuck for f in families)
+
+
+def may_commit_late(families: Families) -> bool:
+    """Whether the last commit of such a member may come after its application has stopped to ask for messages."""
+    return any(HABITS[f].commits_late or HABITS[f].commits_while_stuck for f in families)
 
 
 def may_commit_at_close(families: Families) -> bool:

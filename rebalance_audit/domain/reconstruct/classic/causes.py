@@ -21,6 +21,7 @@ from rebalance_audit.domain.reconstruct.attempts.triggers import (
     taken_over,
     with_triggers,
 )
+from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.reconstruct.evidence.departures import AS_IT_LEFT_MS, REJOIN_WITHIN, arrivals
 from rebalance_audit.domain.reconstruct.evidence.marks import RECENT_COMMIT_MS
 from rebalance_audit.domain.records import MemberMetadata
@@ -33,6 +34,7 @@ from .members import parse
 
 WITHOUT_REASON = frozenset({"", "left the group"})
 """Details of a leave whose client gave no reason."""
+_SESSIONS_ENDED = (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED)
 TRIED_BEFORE = "rebalance failed due to "
 """A Java client's reason for a JoinGroup after one that got no good answer."""
 
@@ -51,9 +53,13 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
     if triggers and triggers[0].trigger in REJOINS_WITHOUT_REASON and is_unread:
         # A re-join without a reason is how a rebalance began, not why; only the records around it could show that.
         first = triggers[0]
-        triggers[0] = changed(
-            first, trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=f"re-joined: {first.detail}"
-        )
+        if _had_to_let_go(before, first.members):
+            detail = "it joined again after the generation before took partitions away from it"
+            triggers[0] = changed(first, trigger=Cause.COOPERATIVE_FOLLOW_UP, detail=detail)
+        else:
+            triggers[0] = changed(
+                first, trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=f"re-joined: {first.detail}"
+            )
     triggers = [_reasonless(before, t) for t in triggers]
     triggers[:1] = [_requested(before, _interrupted(before, t), after) for t in triggers[:1]]
     if before.converted is not None and after is not None and not attempt.rewrite_seq:
@@ -77,8 +83,12 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
         recorded = _grew_as_another_died(before, recorded, after)
         if rebalance.kind == "rebalance" and _elected_another(before):
             recorded = [_changed_assignor(t) for t in recorded]
+        recorded = _ended_with_a_session(before, recorded, after)
         recorded = _put_out_by_nobody_known(before, recorded, after)
         recorded = _fewer_than_missing(before, recorded)
+        recorded = _joined_again_at_once(before, recorded, after)
+    elif attempt.preparing is None:
+        triggers = _joined_again_at_once(before, triggers, after)
     triggers += recorded
     if not triggers and after is not None:
         triggers = _without_member_change(before, rebalance, after)
@@ -132,14 +142,19 @@ def _waited_for_the_dead(
     the dead member's session ended, all waited for that end. Then those that stayed had let go long before the join
     phase ended, or it ended in the same moment as the session."""
     arrived = [t for t in recorded if t.trigger == Cause.MEMBER_JOINED]
-    if not arrived or recorded[0].trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED):
+    if not arrived or recorded[0].trigger not in _SESSIONS_ENDED:
         return recorded
-    stayed = [m for m in before.members or {} if m in (after or {})]
-    is_ended = any(silence.ended_join_phase(before, m) for m in recorded[0].members)
-    if not stayed or is_ended or any(silence.let_go_early(before, m) for m in stayed):
+    if _was_waited_for(before, recorded[0], after or {}):
         return arrived + [t for t in recorded if t.trigger != Cause.MEMBER_JOINED]
     detail = "a session ended and a member came, and nothing says which began it"
     return [Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail), *recorded]
+
+
+def _was_waited_for(before: Before, gone: Trigger, after: Mapping[str, MemberMetadata]) -> bool:
+    """Whether another had begun the rebalance before the session of these members ended."""
+    stayed = [m for m in before.members or {} if m in after]
+    is_ended = any(silence.ended_join_phase(before, m) for m in gone.members)
+    return not stayed or is_ended or any(silence.let_go_early(before, m) for m in stayed)
 
 
 def _left_as_another_came(
@@ -166,12 +181,54 @@ def _grew_as_another_died(
 ) -> list[Trigger]:
     """A member that looks for new partitions may have begun the rebalance, and all waited for the dead one; or the
     session ended, and the leader found the partitions then."""
-    if not recorded or recorded[0].trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED):
+    if not recorded or recorded[0].trigger not in _SESSIONS_ENDED:
         return recorded
     grown = _grown_topics(before, after or {})
     if not grown:
         return recorded
+    if _was_waited_for(before, recorded[0], after or {}):
+        return [_found_new(grown), *recorded]
     detail = f"a session ended and {', '.join(grown)} grew, and nothing says which began it"
+    return [Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail), *recorded]
+
+
+def _joined_again_at_once(
+    before: Before, recorded: list[Trigger], after: Mapping[str, MemberMetadata] | None
+) -> list[Trigger]:
+    """A cooperative member joins again as soon as it has let go of what the generation before took away. So that began
+    this one, whoever came or went before it ended."""
+    if not recorded or after is None:
+        return recorded
+    stayed = [m for m in before.members or {} if m in after]
+    if any(_had_to_let_go(before, (m,), but=parse(after[m]).owned) for m in stayed):
+        return [_follow_up("members joined again after giving partitions up"), *recorded]
+    return recorded
+
+
+def _had_to_let_go(before: Before, members: Sequence[str], *, but: frozenset[Resource] = frozenset()) -> bool:
+    """Whether the generation before took something, `but` these, away from one of these cooperative members."""
+    value = before.delivered_value
+    if value is None or value.protocol in (*EAGER_ASSIGNORS, STREAMS_ASSIGNOR):
+        return False
+    return any(
+        holding.revoked_index == before.delivered_index == before.index - 1
+        and holding.member.member_id in members
+        and resource not in but
+        for resource, holding in before.holdings.items()
+    )
+
+
+def _ended_with_a_session(
+    before: Before, recorded: list[Trigger], after: Mapping[str, MemberMetadata] | None
+) -> list[Trigger]:
+    """The join phase ended in the moment in which a session did: the others waited for it, and one of them had begun
+    the rebalance."""
+    stayed = any(m in (after or {}) for m in before.members or {})
+    gone = [m for t in recorded for m in t.members]
+    are_sessions = all(t.trigger in _SESSIONS_ENDED for t in recorded)
+    if not gone or not stayed or not are_sessions or not all(silence.ended_join_phase(before, m) for m in gone):
+        return recorded
+    detail = "all waited for a session that ended, and nothing says who began it"
     return [Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail), *recorded]
 
 
@@ -230,13 +287,7 @@ def _without_member_change(before: Before, rebalance: Rebalance, after: Mapping[
     differing = tuple(sorted(m for m in after if m in before_topics and before_topics[m] != after_topics[m]))
     grown = _grown_topics(before, after)
     if grown and not differing:
-        return [
-            Trigger(
-                trigger=Cause.TOPIC_METADATA_CHANGED,
-                tier=EvidenceTier.INFERRED,
-                detail=f"partitions that were not there before: {', '.join(grown)}",
-            )
-        ]
+        return [_found_new(grown)]
     if differing:
         return [
             Trigger(
@@ -252,14 +303,20 @@ def _without_member_change(before: Before, rebalance: Rebalance, after: Mapping[
             return planned
     # An eager leader without metadata hands nothing out, and joins again when it has metadata: that is no follow-up.
     if rebalance.assignor not in EAGER_ASSIGNORS and _has_taken_away(before):
-        return [
-            Trigger(
-                trigger=Cause.COOPERATIVE_FOLLOW_UP,
-                tier=EvidenceTier.INFERRED,
-                detail="the generation before took partitions away without giving them on",
-            )
-        ]
+        return [_follow_up("the generation before took partitions away without giving them on")]
     return []
+
+
+def _follow_up(detail: str) -> Trigger:
+    return Trigger(trigger=Cause.COOPERATIVE_FOLLOW_UP, tier=EvidenceTier.INFERRED, detail=detail)
+
+
+def _found_new(grown: Sequence[str]) -> Trigger:
+    return Trigger(
+        trigger=Cause.TOPIC_METADATA_CHANGED,
+        tier=EvidenceTier.INFERRED,
+        detail=f"partitions that were not there before: {', '.join(grown)}",
+    )
 
 
 def _has_taken_away(before: Before) -> bool:

@@ -20,6 +20,7 @@ from rebalance_audit.domain.reconstruct.evidence.marks import (
 )
 
 from .deaths import died_unheard, expired_marks
+from .silence import committed_late_ms
 from .stretch import Stretch
 
 
@@ -116,7 +117,8 @@ def _without_line(
     may_live = any(HABITS[f].lives_while_silent for f in stretch.families)
     silence_ms = None if alive_at_ms is None else joined_at_ms - alive_at_ms
     if trigger != Cause.MEMBER_LEFT and silence_ms is not None:
-        is_polled_out = may_poll_out(stretch.families) and silence_ms >= stretch.owner.rebalance_timeout
+        late_ms = committed_late_ms(stretch.families)
+        is_polled_out = may_poll_out(stretch.families) and silence_ms + late_ms >= stretch.owner.rebalance_timeout
         is_expired = may_live and stretch.returned is not None and silence_ms >= stretch.owner.session_timeout
         is_dropped = trigger in (None, Cause.UNKNOWN) and stretch.may_be_dropped
         if is_polled_out or is_expired or is_dropped:

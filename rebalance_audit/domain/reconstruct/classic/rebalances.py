@@ -148,7 +148,7 @@ def _delivered(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
                 movements.append(movement(MovementKind.ASSIGNED, resource, new=p.member))
             continue
         same = is_same(holding.member, p.member)
-        if same and mode == Mode.COOPERATIVE and holding.revoked_in is None and _is_kept(before, p, resource):
+        if same and mode == Mode.COOPERATIVE and _is_kept(before, p, resource, holding):
             kept += 1
             continue
         held = None if holding.revoked_in is not None else before.held.get(holding.member.member_id)
@@ -169,14 +169,20 @@ def _delivered(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
         if holding.revoked_in is None:
             movements.append(movement(MovementKind.REVOKED, resource, holding=holding))
             holdings[resource] = changed(holding, revoked_in=rebalance.rebalance_id, revoked_index=before.index)
+        elif any(resource in p.owned for p in parsed.values() if p.member.member_id == holding.member.member_id):
+            # It joined this generation with what the one before took away, which it had not heard of yet.
+            holdings[resource] = changed(holding, revoked_index=before.index)
     rebalance = changed(rebalance, mode=mode, members=tuple(members), movements=tuple(movements), kept_count=kept)
     return closed(before, rebalance, parsed, holdings, None)
 
 
-def _is_kept(before: Before, p: Parsed, resource: Resource) -> bool:
+def _is_kept(before: Before, p: Parsed, resource: Resource, holding: Holding) -> bool:
     """Whether it had not let go to re-join. Not all libraries say what they own. Java's say so always: one that owns
-    nothing gave all up, since it still offers an eager assignor beside the cooperative one, or had lost it."""
-    return resource in p.owned or not (p.owned or before.families(p.member) == JAVA)
+    nothing gave all up, since it still offers an eager assignor beside the cooperative one, or had lost it. What was
+    taken away is kept if it still owned it as it joined: it never heard of the generation before."""
+    if resource in p.owned:
+        return True
+    return holding.revoked_in is None and not (p.owned or before.families(p.member) == JAVA)
 
 
 def _from_consumer_group(rebalance: Rebalance, tier: EvidenceTier, ref: str) -> Rebalance:

@@ -14,7 +14,7 @@ from rebalance_audit.domain.reconstruct.evidence.departures import (
     REJOIN_WITHIN,
     infer_departure,
 )
-from rebalance_audit.domain.reconstruct.evidence.marks import RECENT_COMMIT_MS
+from rebalance_audit.domain.reconstruct.evidence.marks import AUTO_COMMIT_MS, RECENT_COMMIT_MS
 from rebalance_audit.domain.records import MemberMetadata
 
 from .before import Before
@@ -56,7 +56,8 @@ def inferred(before: Before, member_id: str) -> Cause:
     alive_at_ms = last[0] if last is not None else _given_at_ms(before, member_id)
     joined_at_ms = attempt.value.current_state_timestamp
     is_last, polls = not attempt.value.members, client_families.may_poll_out(before.families(member))
-    departure = infer_departure(member, alive_at_ms, joined_at_ms, commits_often, is_last, polls)
+    late_ms = committed_late_ms(before.families(member))
+    departure = infer_departure(member, alive_at_ms, joined_at_ms, commits_often, is_last, polls, late_ms)
     silence_ms = (joined_at_ms or 0) - (alive_at_ms or 0)
     if not polls and silence_ms >= member.rebalance_timeout and may_be_dropped(before, member):
         return Cause.UNKNOWN
@@ -64,6 +65,8 @@ def inferred(before: Before, member_id: str) -> Cause:
         # It did not commit as it went, unless somebody made all others wait. If it lives on, it was removed.
         return Cause.UNKNOWN if _is_there_again(before, member) else departure
     if departure == Cause.MEMBER_LEFT and _may_have_been_stuck(before, member, since):
+        return Cause.UNKNOWN
+    if departure == Cause.MEMBER_LEFT and last is None and _may_have_joined_stuck(before, member):
         return Cause.UNKNOWN
     if departure == Cause.MEMBER_LEFT or departure == Cause.UNKNOWN:
         return departure
@@ -85,6 +88,20 @@ def _may_have_been_stuck(before: Before, member: MemberMetadata, since: int) -> 
         return False
     is_on_beat = before.course.commits.is_on_beat(_held(before, member.member_id), since, record.offset)
     return is_on_beat and _is_there_again(before, member)
+
+
+def _may_have_joined_stuck(before: Before, member: MemberMetadata) -> bool:
+    """Whether its application may not have polled since before it was given anything in this generation, in which it
+    committed nothing: a cooperative member joins again without its application, and the same client came back."""
+    value = before.delivered_value
+    if value is None or value.protocol in EAGER_ASSIGNORS or not client_families.may_poll_out(before.families(member)):
+        return False
+    return _is_there_again(before, member)
+
+
+def committed_late_ms(families: client_families.Families) -> int:
+    """How long after it polled for the last time such a member may make its last commit."""
+    return AUTO_COMMIT_MS if client_families.may_commit_late(families) else 0
 
 
 def _may_have_left_early(before: Before, member_id: str, since: int) -> bool:
@@ -168,7 +185,7 @@ def ended_join_phase(before: Before, member_id: str) -> bool:
 
 def let_go_early(before: Before, member_id: str) -> bool:
     """Whether an eager member that stayed let go before it could hear of a departure at its next heartbeat: its last
-    commit was that long before the join phase ended."""
+    commit was that long before the join phase ended, and it had messages to commit."""
     value, record = before.attempt.value, before.attempt.record
     since, ended_ms = before.delivered_offset, None if value is None else value.current_state_timestamp
     if value is None or record is None or since is None or ended_ms is None or value.protocol not in EAGER_ASSIGNORS:
@@ -177,6 +194,9 @@ def let_go_early(before: Before, member_id: str) -> bool:
     last = before.course.commits.last_between(held, since, record.offset)
     interval_ms = before.course.commits.interval_between(held, since, record.offset)
     if last is None or interval_ms is None:
+        return False
+    families = before.families((before.members or {})[member_id])
+    if not client_families.commits_when_idle(families) and before.course.commits.got_nothing(held, record.offset):
         return False
     return ended_ms - last[0] > HEARTBEAT_MS + max(interval_ms * REGULARLY, AS_IT_LEFT_MS)
 

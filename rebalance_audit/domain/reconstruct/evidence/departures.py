@@ -108,9 +108,11 @@ def infer_departure(
     commits_often: bool,
     is_last: bool = False,
     polls: bool = True,
+    late_ms: int = 0,
 ) -> Cause:
     """How a member went, by its last sign of life before the join phase ended; `unknown` unless only one way is left.
-    `polls`: its library may have a max.poll.interval.ms, which is its rebalance timeout then.
+    `polls`: its library may have a max.poll.interval.ms, which is its rebalance timeout then. `late_ms`: so long after
+    its last poll that commit may have come.
 
     A commit counts as a heartbeat, so a session cannot have expired sooner than session.timeout after the last one. A
     member that commits often and was silent for longer than its session cannot have left in good order: a client
@@ -126,7 +128,7 @@ def infer_departure(
     if silence_ms < min(member.session_timeout, rebalance_timeout_ms):
         may_be_removed = member.group_instance_id is not None or (is_last and silence_ms > AS_IT_LEFT_MS)
         return Cause.UNKNOWN if may_be_removed else Cause.MEMBER_LEFT
-    if commits_often and member.session_timeout <= silence_ms < rebalance_timeout_ms:
+    if commits_often and member.session_timeout <= silence_ms < rebalance_timeout_ms - (late_ms if polls else 0):
         return Cause.MEMBER_SESSION_EXPIRED
     if commits_often and rebalance_timeout_ms <= silence_ms < member.session_timeout:
         return Cause.MEMBER_POLL_TIMEOUT

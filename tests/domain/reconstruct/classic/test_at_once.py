@@ -7,7 +7,10 @@ import pytest
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import LogKind, Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
-from tests.domain.reconstruct.classic.stories import Story, a_group, member_id
+from tests import encoders
+from tests.domain.reconstruct.classic.stories import TOPIC, Story, a_group, member_id
+
+KAFKAJS = encoders.consumer_subscription((TOPIC,), version=0, user_data=b"")
 
 
 def rebalances_of(story: Story) -> list[Rebalance]:
@@ -77,6 +80,65 @@ def test_a_session_that_ran_out_as_the_join_phase_ended_had_been_waited_for(
     (moved,) = [m for m in second.movements if m.resource == "orders-1"]
     assert moved.pause_estimate_ms is not None
     assert (moved.pause_estimate_ms > 8_000) is (silence_ms == 10_002)
+
+
+@pytest.mark.parametrize(
+    ("silence_ms", "causes"),
+    [
+        (10_002, [("topic_metadata_changed", []), ("member_session_expired", ["c2"])]),
+        (11_500, [("unknown", []), ("member_session_expired", ["c2"])]),
+    ],
+)
+def test_who_found_new_partitions_began_what_waited_for_a_session(
+    silence_ms: int, causes: list[tuple[str, list[str]]]
+) -> None:
+    """Seen with librdkafka, whose topic grew while a member was frozen (4.1.1): both ended in one moment."""
+    ended_ms = 62_000
+    story = a_group().generation(1, {"c1": "0", "c2": "1"}, at_ms=100)
+    for at_ms in range(30_000, ended_ms - silence_ms, 5_000):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms)
+    story.commit(1, at_ms=ended_ms - silence_ms).commit(0, at_ms=ended_ms - 800)
+    story.generation(2, {"c1": "0 1 2"}, at_ms=ended_ms + 10, joined_at_ms=ended_ms)
+    assert causes_of(rebalances_of(story)[-1]) == causes
+
+
+@pytest.mark.parametrize(("silence_ms", "cause"), [(10_002, "unknown"), (11_500, "member_session_expired")])
+def test_a_session_that_ended_with_the_join_phase_did_not_begin_it(silence_ms: int, cause: str) -> None:
+    """kafka-go's leader joined again as a broker was away, and all waited for the dead member's session (4.0.0)."""
+    ended_ms = 62_000
+    story = a_group().generation(1, {"c1": "0", "c2": "1"}, at_ms=100)
+    for at_ms in range(30_000, ended_ms - silence_ms, 5_000):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms)
+    story.commit(1, at_ms=ended_ms - silence_ms).commit(0, at_ms=ended_ms - 800)
+    story.generation(2, {"c1": "0 1"}, at_ms=ended_ms + 10, joined_at_ms=ended_ms)
+    second = rebalances_of(story)[-1]
+    assert second.trigger == cause
+    assert ("member_session_expired", ["c2"]) in causes_of(second)
+
+
+@pytest.mark.parametrize(
+    ("first_position", "causes"),
+    [
+        (11, [("member_joined", ["c3"]), ("member_session_expired", ["c2"])]),
+        (10, [("unknown", []), ("member_session_expired", ["c2"]), ("member_joined", ["c3"])]),
+    ],
+    ids=["messages came", "none came"],
+)
+def test_who_had_nothing_to_commit_may_not_have_let_go_early(
+    first_position: int, causes: list[tuple[str, list[str]]]
+) -> None:
+    """c1 committed last five seconds before the join phase ended. Seen with kafkajs (3.3.2), whose other topic was
+    deleted: the session had begun it, and c3 came afterwards."""
+    story = a_group().generation(
+        1, {"c1": "0", "c2": "1"}, at_ms=100, subscriptions=dict.fromkeys(("c1", "c2"), KAFKAJS)
+    )
+    for at_ms in range(30_000, 50_000, 1_000):
+        story.commit(0, at_ms=at_ms, position=9).commit(1, at_ms=at_ms, position=at_ms)
+    story.commit(0, at_ms=57_000, position=10)
+    both = dict.fromkeys(("c1", "c3"), KAFKAJS)
+    story.generation(2, {"c1": "0", "c3": "1"}, at_ms=62_010, joined_at_ms=62_000, subscriptions=both)
+    story.commit(0, at_ms=63_000, position=first_position).commit(1, at_ms=63_000, position=70_000)
+    assert causes_of(rebalances_of(story)[1]) == causes
 
 
 def killed_before_its_coordinator() -> Story:
