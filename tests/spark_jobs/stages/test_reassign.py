@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ingest.evidence import import_evidence
 from ingest.landing import Landing
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs import pipeline
+from spark_jobs import metadata_log, pipeline
 from spark_jobs.plan import STAGES
-from tests.ingest.test_metadata import batches, folder, log_name
+from tests.ingest.test_metadata import a_story, batches, folder, log_name
 from tests.spark_jobs.arrivals import GOLD, gold
 
 NODE = "controller-100"
@@ -60,3 +62,17 @@ def test_a_reassignment_is_published_and_shown_again_when_the_log_goes_on(
     ours, theirs = gold(warehouse), gold(at_once)
     for noun in ("reassignment", "reassignment_step", "leader_election", "finding"):
         assert ours[f"gold.{noun}"] == theirs[f"gold.{noun}"]
+
+
+def test_clusters_are_worked_out_piece_by_piece(
+    engine: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata_log, "_ROWS_AT_ONCE", 1)
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    for cluster_id in ("one", "two", "three"):
+        evidence = folder(tmp_path / cluster_id, NODE, {log_name(0): batches(a_story().sources)})
+        import_evidence(evidence, Landing(tmp_path / "w"))
+    pipeline.run(warehouse, **engine)
+    state = "cluster_id, topic, partition, outcome, started_at_ms, ended_at_ms"
+    moved = ("orders", 0, "completed", 10_000, 20_000)
+    assert published(warehouse, "gold.reassignment", state) == [(c, *moved) for c in ("one", "three", "two")]
