@@ -21,7 +21,7 @@ from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, ZoneSo
 from rebalance_audit.domain.gather.commit_marks import mark_of
 from rebalance_audit.domain.gather.groups import clocks_of, group_evidence
 from rebalance_audit.domain.incidents import ClusterRows, Incident
-from rebalance_audit.domain.log_lines import parse_lines
+from rebalance_audit.domain.log_lines import Torn, parse_lines
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.metadata import is_metadata_topic
 from rebalance_audit.domain.model import (
@@ -38,10 +38,8 @@ from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.live.group_memory import Event, GroupMemory, GroupPast
 from rebalance_audit.live.remembered import RememberedCluster
 
-TORN_CONTEXT_BYTES = 131_072
-"""How many bytes back in a file the parser looks for a line that a client's text tore (log_lines.parse_lines)."""
 MOST_FILES = 512
-"""Log files whose last lines are kept; rotation leaves new ones for ever."""
+"""Log files of which it is kept whether a line is torn; rotation leaves new ones for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +86,8 @@ class ClusterMemory:
         self.groups: dict[str, GroupMemory] = {}
         self._keys: set[bytes] = set()
         """The names of the groups in memory, as the bytes in keys of commits."""
-        self._files: dict[tuple[str, str], list[SourceLine]] = {}
-        """The last lines of each file, the one read last at the end."""
+        self._torn: dict[tuple[str, str], Torn] = {}
+        """How the lines so far left each file, the one read last at the end."""
         self.open_groups: set[str] = set()
         """Groups in memory whose last rebalance is open."""
         self.waiting: set[str] = set()
@@ -177,20 +175,13 @@ class ClusterMemory:
             except DecodeError:
                 continue  # the stages keep and count it
 
-    def _parsed(self, lines: Iterable[SourceLine]) -> Iterable[LogEvent]:
+    def _parsed(self, lines: Iterable[SourceLine]) -> Iterator[LogEvent]:
         for file, of_file in groupby(lines, key=lambda line: (line.node, line.file_id)):
-            new = list(of_file)
-            before = [line for line in self._files.get(file, ()) if new[0].byte - line.byte <= TORN_CONTEXT_BYTES]
-            begins_at = new[0].ref
-            is_new = False
-            for event in parse_lines([*before, *new]):
-                is_new = is_new or event.ref == begins_at or _byte_of(event.ref) >= new[0].byte
-                if is_new:
-                    yield event
-            self._files.pop(file, None)
-            self._files[file] = [line for line in (*before, *new) if new[-1].byte - line.byte <= TORN_CONTEXT_BYTES]
-            if len(self._files) > MOST_FILES:
-                del self._files[next(iter(self._files))]
+            torn = self._torn.pop(file, None) or Torn()
+            yield from parse_lines(of_file, torn)
+            self._torn[file] = torn
+            if len(self._torn) > MOST_FILES:
+                del self._torn[next(iter(self._torn))]
 
     def _commit(self, commit: Commit) -> None:
         group = self.groups.get(commit.group_id)
@@ -302,7 +293,3 @@ def _is_in(groups: set[str], group_id: str, belongs: bool) -> None:
         groups.add(group_id)
     else:
         groups.discard(group_id)
-
-
-def _byte_of(ref: str) -> int:
-    return int(ref.rpartition("@")[2])
