@@ -11,14 +11,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-import pyarrow as pa
-
-from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.incidents import Incident
-from rebalance_audit.domain.model import SourceLine, SourceRecord
+from rebalance_audit.domain.model import SourceRecord
 from rebalance_audit.domain.records.commit_keys import is_commit_key
+from rebalance_audit.live.heard import AnyLanded, Heard
 from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.live.present import Present
 from rebalance_audit.live.recent_commits import RecentCommits
@@ -36,20 +34,6 @@ MOST_GROUPS = 1_000
 tables hold all of their evidence."""
 SAID_AT_LEAST = 1_000
 """What was sent is remembered of at least so many incidents, whether their groups are in memory or not."""
-_READ = ("offset", "timestamp_ms", "key", "value")
-
-
-class AnyLanded(Protocol):
-    """`ingest.collector.Landed`."""
-
-    @property
-    def cluster_id(self) -> str: ...
-    @property
-    def runs(self) -> Sequence[Any]: ...
-    @property
-    def lines(self) -> Sequence[Any]: ...
-    @property
-    def until_ms(self) -> int | None: ...
 
 
 @dataclass(slots=True)
@@ -81,7 +65,7 @@ class Judge(threading.Thread):
         self._make_memory, self._send, self._on_news, self._clock = memory, send, on_news, clock
         self._make_showing = partial(Showing, show=show, team=team, clock=clock, epoch_ms=epoch_ms)
         self._changed = threading.Condition()
-        self._waiting: deque[AnyLanded] = deque()
+        self._waiting: deque[Heard] = deque()
         self._is_ready = self._is_stopped = self._reads_tables = False
         self._memory: ClusterMemory | None = None
         self._showing: Showing | None = None
@@ -100,8 +84,9 @@ class Judge(threading.Thread):
     # ---- from other threads
 
     def hear(self, landed: AnyLanded) -> None:
+        heard = Heard.of(landed)
         with self._changed:
-            self._waiting.append(landed)
+            self._waiting.append(heard)
             self._changed.notify()
 
     def begin(self, *, reads_tables: bool = False) -> None:
@@ -182,15 +167,15 @@ class Judge(threading.Thread):
             self._showing = self._make_showing(memory)
         return self._showing
 
-    def take(self, memory: ClusterMemory, news: Sequence[AnyLanded]) -> None:
+    def take(self, memory: ClusterMemory, news: Sequence[Heard]) -> None:
         """Take in what was landed, and note which groups are to be folded."""
         showing = self._shown(memory)
-        for landed in news:
+        for heard in news:
             before, seen_until_ms = set(memory.groups), memory.seen_until_ms
-            records = [r for run in landed.runs for r in self._wanted(memory, landed.cluster_id, run)]
-            touched = memory.take(records, _lines(landed))
-            if landed.until_ms is not None:
-                memory.see(landed.until_ms)
+            records = list(self._wanted(memory, heard))
+            touched = memory.take(records, heard.lines)
+            if heard.until_ms is not None:
+                memory.see(heard.until_ms)
             for group_id in memory.groups.keys() - before:
                 memory.take(self._commits_of(memory, group_id), ())
             now = self._clock()
@@ -285,39 +270,20 @@ class Judge(threading.Thread):
 
     # ---- commits
 
-    def _wanted(self, memory: ClusterMemory, cluster_id: str, run: Any) -> Iterator[SourceRecord]:
-        """All records of a run except commits of groups that are not in memory."""
-        columns = pa.table({name: run.columns[name] for name in _READ})
-        keys: list[bytes | None] = columns["key"].to_pylist()
-        if run.topic == OFFSETS_TOPIC:
-            self._recent.add(self._clock(), run.topic, run.partition, columns)
-            chosen = [n for n, k in enumerate(keys) if not is_commit_key(k) or memory.is_wanted_commit(k or b"")]
-            columns = columns.take(pa.array(chosen, pa.int64())) if len(chosen) < len(keys) else columns
-        yield from _records(cluster_id, run.topic, run.partition, columns)
+    def _wanted(self, memory: ClusterMemory, heard: Heard) -> Iterator[SourceRecord]:
+        """All records except commits of groups that are not in memory."""
+        self._recent.add(self._clock(), heard.offsets)
+        keys: list[bytes | None] = heard.offsets.rows["key"].to_pylist()
+        chosen = [n for n, k in enumerate(keys) if not is_commit_key(k) or memory.is_wanted_commit(k or b"")]
+        yield from heard.offsets.records(heard.cluster_id, chosen)
+        yield from heard.others.records(heard.cluster_id)
 
     def _commits_of(self, memory: ClusterMemory, group_id: str) -> Iterator[SourceRecord]:
         group = memory.groups[group_id]
         places, are_known = group.offsets_partitions, bool(group.boundaries)
-        for topic, partition, columns in self._recent.of_group(group_id, places, are_known=are_known):
-            yield from _records(memory.cluster_id, topic, partition, columns)
+        for found in self._recent.of_group(group_id, places, are_known=are_known):
+            yield from found.records(memory.cluster_id)
 
 
 def _state(incident: Incident) -> tuple[Any, ...]:
     return incident.status, incident.severity, len(incident.culprits), len(incident.group_ids)
-
-
-def _records(cluster_id: str, topic: str, partition: int, columns: pa.Table) -> Iterator[SourceRecord]:
-    for row in columns.to_pylist():
-        yield SourceRecord(cluster_id=cluster_id, topic=topic, partition=partition, **row)
-
-
-def _lines(landed: AnyLanded) -> list[SourceLine]:
-    """In the order of their files and bytes."""
-    lines = [
-        SourceLine(
-            cluster_id=landed.cluster_id, node=line.node, file_name=line.file_name, file_id=line.file_id,
-            byte=line.byte, text=line.text,
-        )
-        for line in landed.lines
-    ]  # fmt: skip
-    return sorted(lines, key=lambda line: (line.node, line.file_id, line.byte))

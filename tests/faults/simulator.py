@@ -51,6 +51,7 @@ from rebalance_audit.domain.model import SourceLine, SourceRecord
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.records.commit_keys import is_commit_key
 from rebalance_audit.live.group_memory import GroupPast
+from rebalance_audit.live.heard import Heard
 from rebalance_audit.live.judge import Judge
 from rebalance_audit.live.memory import ClusterMemory, ClusterPast
 from tests.captures import GOLDEN
@@ -411,7 +412,7 @@ class _Life:
         """No alert comes before its evidence is durable: what is heard of here is whole on the disk."""
         if self.memory is None:
             return
-        self.judge.take(self.memory, [news])
+        self.judge.take(self.memory, [Heard.of(news)])
         self.judge.judge(self.memory)
         if self.world.plan.rng.random() < 0.05:  # the stages run some time after
             self._run_tables(set())

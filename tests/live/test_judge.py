@@ -16,6 +16,7 @@ from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.model import SourceLine, SourceRecord
 from rebalance_audit.domain.records.commit_keys import is_commit_key
 from rebalance_audit.live import judge
+from rebalance_audit.live.heard import Heard
 from rebalance_audit.live.judge import FORGET_S, OPEN_EVERY_S, Judge
 from rebalance_audit.live.memory import ClusterMemory, NoPast
 from rebalance_audit.live.recent_commits import RECENT_S
@@ -52,7 +53,7 @@ class Bench:
 
     def lands(self, landing: LandedPieces) -> None:
         self.now += 0.3
-        self.judge.take(self.memory, [landing])
+        self.judge.take(self.memory, [Heard.of(landing)])
         self.judge.judge(self.memory)
 
     def warnings(self) -> list[str]:

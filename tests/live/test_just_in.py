@@ -11,6 +11,7 @@ import pytest
 
 from ingest.evidence import import_evidence
 from ingest.landing import Landing
+from rebalance_audit.live.heard import Heard
 from rebalance_audit.live.judge import Judge
 from rebalance_audit.live.memory import ClusterMemory, NoPast
 from rebalance_audit.live.present import Present
@@ -54,7 +55,7 @@ class Watched:
     def go_on(self, memory: ClusterMemory, *landed: LandedPieces) -> None:
         assert self.judge is not None
         self.now += 0.6
-        self.judge.take(memory, landed)
+        self.judge.take(memory, [Heard.of(each) for each in landed])
         self.judge.judge(memory)
         self.judge._shown(memory).show()
 
