@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 
 from rebalance_audit.domain.causes import MEMBER_FAILED
 from rebalance_audit.domain.incidents import ClusterRows, Incident, incidents_of
@@ -19,6 +20,7 @@ from rebalance_audit.domain.incidents.around import (
     may_end,
     moved_together,
 )
+from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS
 from rebalance_audit.domain.kinds import MemberChange
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
 from rebalance_audit.domain.numbers import happened_at_ms
@@ -37,8 +39,11 @@ class RememberedCluster:
         self._tasks: dict[str, list[ConnectTask]] = defaultdict(list)
         self._findings: dict[str | None, list[Finding]] = defaultdict(list)
         self._incidents: dict[str, Incident] | None = None
-        self._open: set[str] = set()
-        """Incidents that may end by time alone, without news."""
+        self._ends: list[tuple[int, str]] = []
+        """A heap of the moments after which time alone may end an incident. Some are of incidents that changed since:
+        beside a busy cluster a thousand are open, and this is asked several times a second."""
+        self._of_reassignments: set[str] = set()
+        """Open incidents that any moment may end."""
         self._let_go_at_ms = 0
         self._of_group: dict[str, set[str]] = defaultdict(set)
         self._of_thing: dict[str, set[str]] = defaultdict(set)
@@ -100,10 +105,9 @@ class RememberedCluster:
             self._take((), found)
         elif self._changed or now_ms != before_ms:
             news, apart = dict(self._changed), False
-            for incident in (self._incidents[incident_id] for incident_id in self._open):
+            for incident in (self._incidents[incident_id] for incident_id in self._at_an_end(before_ms)):
                 apart = apart or bool(incident.reassignment_ids)
-                if self._may_end(incident, before_ms):
-                    news |= {g: min(news.get(g, NOTHING_NEW), incident.first_at_ms) for g in incident.group_ids}
+                news |= {g: min(news.get(g, NOTHING_NEW), incident.first_at_ms) for g in incident.group_ids}
             if news or apart:
                 since_ms = max(min(news.values(), default=NOTHING_NEW) - MARGIN_MS, self.since_ms or 0)
                 around = incidents_around(news, since_ms, self, apart=apart)
@@ -134,17 +138,30 @@ class RememberedCluster:
                 for by_group in (self._groups, self._tasks, self._findings, self._of_group, self._names):
                     by_group.pop(group_id, None)
 
+    def _at_an_end(self, before_ms: int) -> set[str]:
+        """Open incidents that may have ended since `before_ms` without any news."""
+        assert self._incidents is not None
+        found = set(self._of_reassignments)
+        while self._ends and self._ends[0][0] < self._rows.now_ms:
+            _, incident_id = heappop(self._ends)
+            incident = self._incidents.get(incident_id)
+            if incident is not None and incident.status == "open" and self._may_end(incident, before_ms):
+                found.add(incident_id)
+        return found
+
     def _may_end(self, incident: Incident, before_ms: int) -> bool:
-        quiet_ms = {self._rows.limits(group_id).quiet_ms for group_id in incident.group_ids}
-        return bool(incident.reassignment_ids) or any(
-            may_end(incident.last_at_ms, before_ms, self._rows.now_ms, quiet) for quiet in quiet_ms
+        return any(
+            may_end(incident.last_at_ms, before_ms, self._rows.now_ms, quiet) for quiet in self._quiet_ms(incident)
         )
+
+    def _quiet_ms(self, incident: Incident) -> set[int]:
+        return {self._rows.limits(group_id).quiet_ms for group_id in incident.group_ids}
 
     def _take(self, gone: Iterable[str], found: Iterable[Incident]) -> None:
         assert self._incidents is not None
         for incident_id in gone:
             incident = self._incidents.pop(incident_id)
-            self._open.discard(incident_id)
+            self._of_reassignments.discard(incident_id)
             for group_id in incident.group_ids:
                 self._of_group[group_id].discard(incident_id)
             for thing in _things(incident):
@@ -154,7 +171,10 @@ class RememberedCluster:
         for incident in found:
             self._incidents[incident.incident_id] = incident
             if incident.status == "open" and (incident.rebalance_ids or incident.reassignment_ids):
-                self._open.add(incident.incident_id)
+                for gap_ms in {CHANGE_GAP_MS, *self._quiet_ms(incident)}:
+                    heappush(self._ends, (incident.last_at_ms + gap_ms, incident.incident_id))
+                if incident.reassignment_ids:
+                    self._of_reassignments.add(incident.incident_id)
             for group_id in incident.group_ids:
                 self._of_group[group_id].add(incident.incident_id)
             for thing in _things(incident):
