@@ -31,7 +31,7 @@ from rebalance_audit.domain.gather.clocks import (
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.model import GroupRecord, LogEvent, node_of_log
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import footer
+from rebalance_audit.warehouse.row_groups import row_count_in
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import kept_votes
@@ -181,7 +181,7 @@ def _with_news(warehouse: Warehouse, known: _Voting, asked: Versions) -> _Voting
         if not events:
             known.versions = asked
             return known
-        row_count = known.unnoted_rows + sum(footer(file).num_rows for file in events)
+        row_count = known.unnoted_rows + sum(row_count_in(file) for file in events)
         new = relation(events)
         nodes = db.execute(f"SELECT DISTINCT cluster_id, node FROM {new} WHERE source_kind = 'log'").fetchall()
         if not known.nodes.issuperset(nodes):

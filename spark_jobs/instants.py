@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, whole
 from rebalance_audit.warehouse.kept_columns import row_group
-from rebalance_audit.warehouse.row_groups import footer
+from rebalance_audit.warehouse.row_groups import row_group_bytes
 from spark_jobs.group_rows import GROUP, INSTANTS
 
 _REBALANCES = "silver.measured_rebalance"
@@ -40,7 +40,7 @@ def groups_within(files: Sequence[str], bounds: Mapping[str, tuple[int, int]]) -
 
 @functools.lru_cache(maxsize=1_024)
 def _times_of(file: str) -> pa.Table:
-    parts = [whole(row_group(file, at, _STORED.names), _STORED) for at in range(footer(file).num_row_groups)]
+    parts = [whole(row_group(file, at, _STORED.names), _STORED) for at in range(len(row_group_bytes(file)))]
     rows = pa.concat_tables([_STORED.empty_table(), *parts])
     at_ms = pc.coalesce(*(rows[name] for name in INSTANTS))
     counted = pc.coalesce(*(rows[name] for name in ("assigned_at_ms", "ended_at_ms", "joined_at_ms", "started_at_ms")))

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rebalance_audit.warehouse.comparing import agreeing, hash_of
 from rebalance_audit.warehouse.queries import bounded, cursor, database
-from rebalance_audit.warehouse.row_groups import footer
+from rebalance_audit.warehouse.row_groups import row_count_in
 from rebalance_audit.warehouse.storage import relation
 
 Places: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
@@ -80,7 +80,7 @@ def compared_on_disk(
 
 
 def _row_count(data: Sequence[str] | Sequence[pa.Table]) -> int:
-    return sum(footer(each).num_rows if isinstance(each, str) else each.num_rows for each in data)
+    return sum(row_count_in(each) if isinstance(each, str) else each.num_rows for each in data)
 
 
 def _database(keys: int, rows: int) -> AbstractContextManager[duckdb.DuckDBPyConnection]:

@@ -28,7 +28,7 @@ from rebalance_audit.warehouse.file_sizes import in_order, most_rows, soon_repla
 from rebalance_audit.warehouse.kept_columns import linked, put_rows, row_group
 from rebalance_audit.warehouse.lease import Lease
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import SOON_REPLACED, footer, row_count_in
+from rebalance_audit.warehouse.row_groups import SOON_REPLACED, row_count_in, row_group_bytes
 from rebalance_audit.warehouse.spreading import SpreadOf, in_this_process
 from rebalance_audit.warehouse.storage import WarehouseError, files_at, folder_of, located, relation
 from rebalance_audit.warehouse.upgrading import extended
@@ -350,7 +350,7 @@ class DeltaTables:
     def _add_action(self, name: str, file: str, rows: int | None = None, *, is_change: bool = True) -> AddAction:
         """`rows`: how many it has, where that is known."""
         path = self._files.path(f"{folder_of(name)}/{file}")
-        rows = footer(self._file_uri(name, file)).num_rows if rows is None else rows
+        rows = row_count_in(self._file_uri(name, file)) if rows is None else rows
         info = self._files.fs.get_file_info(path)
         now_ms = int(time.time() * 1000)
         return AddAction(file, info.size, {}, now_ms, is_change, json.dumps({"numRecords": rows}))
@@ -365,14 +365,14 @@ class DeltaTables:
 
     @staticmethod
     def _are_few(files: Sequence[str]) -> bool:
-        return len(files) <= _FEW_FILES and sum(footer(file).num_rows for file in files) <= _FEW_ROWS
+        return len(files) <= _FEW_FILES and sum(row_count_in(file) for file in files) <= _FEW_ROWS
 
     def _few_rows(self, name: str, files: Sequence[str], schema: pa.Schema) -> pa.Table:
         """These columns of all rows of the files; without a question to DuckDB where they are few. Where they are many,
         rows that are alike come once."""
         if not self._are_few(files):
             return self._rows(name, files, schema, distinct=True)
-        groups = [(file, number) for file in files for number in range(footer(file).num_row_groups)]
+        groups = [(file, number) for file in files for number in range(len(row_group_bytes(file)))]
         return pa.concat_tables(
             [schema.empty_table(), *(whole(row_group(*group, schema.names), schema) for group in groups)]
         )

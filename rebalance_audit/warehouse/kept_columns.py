@@ -20,13 +20,12 @@ from rebalance_audit.warehouse.row_groups import (
     Least,
     WantedValues,
     columns_of,
-    footer,
     keep_footer,
     open_writer,
     opened,
     parts_of,
     rename_footer,
-    row_count_of,
+    row_group_bytes,
     row_groups_of,
 )
 from rebalance_audit.warehouse.storage import located
@@ -93,7 +92,7 @@ _reading = threading.Lock()
 
 
 def is_small(file: str, number: int) -> bool:
-    return bool(footer(file).row_group(number).total_byte_size <= SMALL_BYTES)
+    return row_group_bytes(file)[number] <= SMALL_BYTES
 
 
 def row_group(file: str, number: int, names: Sequence[str] | None = None, schema: pa.Schema | None = None) -> pa.Table:

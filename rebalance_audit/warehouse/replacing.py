@@ -26,9 +26,10 @@ from rebalance_audit.warehouse.row_groups import (
     TAIL,
     TAIL_ROWS,
     Least,
-    footer,
     is_soon_replaced,
     is_tail,
+    row_count_in,
+    row_group_bytes,
     row_groups_of,
 )
 from rebalance_audit.warehouse.storage import relation
@@ -153,7 +154,7 @@ def _by_file(rows: pa.Table) -> dict[str, list[int]]:
 def _part_of(writer: _Writer, places: Mapping[str, Places]) -> list[pa.Table | str]:
     """Some rows of files: a file by its name if all of its rows are meant, else its rows, in new files where they are
     many."""
-    fresh: list[pa.Table | str] = [file for file, at in places.items() if len(at) == footer(file).num_rows]
+    fresh: list[pa.Table | str] = [file for file, at in places.items() if len(at) == row_count_in(file)]
     whole_files = set(fresh)
     some = {file: at for file, at in places.items() if file not in whole_files}
     most = most_rows(writer.table, is_soon_replaced=False)
@@ -173,7 +174,7 @@ def _in_memory(data: pa.Table | Sequence[str], schema: pa.Schema) -> list[pa.Tab
     """The rows, a table for each file; None if these are many in files."""
     if isinstance(data, pa.Table):
         return [whole(data, schema)]
-    if sum(footer(file).num_rows for file in data) > _IN_MEMORY_ROWS:
+    if sum(row_count_in(file) for file in data) > _IN_MEMORY_ROWS:
         return None
     return [whole(pa.concat_tables(_row_groups(file)), schema) for file in data]
 
@@ -219,16 +220,15 @@ def _placed(
             return None
         names = pa.array([chosen.file] * chosen.rows.num_rows, pa.string())
         read_bytes += chosen.of_group.num_rows * row_bytes
-        if chosen.of_group.num_rows == footer(chosen.file).num_rows and read_bytes <= _PLACED_BYTES:
+        if chosen.of_group.num_rows == row_count_in(chosen.file) and read_bytes <= _PLACED_BYTES:
             read[chosen.file] = chosen.of_group
         parts.append(chosen.rows.append_column("filename", names).append_column("file_row_number", chosen.places))
     return pa.concat_tables([_placed_schema(schema).empty_table(), *parts])
 
 
 def _row_bytes(file: str) -> float:
-    """A row's bytes as Parquet has them unpacked, by the file's first rows."""
-    group = footer(file).row_group(0)
-    return float(group.total_byte_size / max(group.num_rows, 1))
+    """A row's bytes as Parquet has them unpacked."""
+    return sum(row_group_bytes(file)) / max(row_count_in(file), 1)
 
 
 def _files_asked(files: Sequence[str], keys: pa.Table) -> Sequence[str]:
@@ -287,7 +287,7 @@ def _join_others(writer: _Writer, gone: Mapping[str, Places], read: Mapping[str,
     """The new files with the other rows of these files. Files with few rows left are joined into one."""
     batches: list[list[str]] = []
     filled = 0
-    for rows, file in sorted((footer(file).num_rows - len(at), file) for file, at in gone.items()):
+    for rows, file in sorted((row_count_in(file) - len(at), file) for file, at in gone.items()):
         if rows == 0:
             continue
         if not batches or filled + rows > JOINED_ROWS:
@@ -321,7 +321,7 @@ def _fill_leaves(
     left: list[pa.Table | str] = []
     new: list[pa.Table] = []
     for rows in fresh:
-        if isinstance(rows, str) and not (is_soon_replaced(rows) and footer(rows).num_rows <= _IN_MEMORY_ROWS):
+        if isinstance(rows, str) and not (is_soon_replaced(rows) and row_count_in(rows) <= _IN_MEMORY_ROWS):
             left.append(rows)
             continue
         held = whole(pa.concat_tables(_row_groups(rows)), schema) if isinstance(rows, str) else rows
@@ -347,10 +347,10 @@ def _add_to_tail(
     """Of leaves the rest is written alone. Tails from which rows go become one, in the order in which rows came; where
     it is too long its first rows stay behind in a file of their own, until `small_files` sorts such files into
     leaves."""
-    fullest_first = sorted(filter(is_tail, gone), key=lambda file: (-footer(file).num_rows, file))
+    fullest_first = sorted(filter(is_tail, gone), key=lambda file: (-row_count_in(file), file))
     tails = {file: gone[file] for file in fullest_first}
     for file, places in sorted(gone.items()):
-        if file not in tails and footer(file).num_rows > len(places):
+        if file not in tails and row_count_in(file) > len(places):
             kept.append(writer.write(pa.concat_tables(_others({file: places}, writer.schema, read)), SOON_REPLACED))
     waiting = pa.concat_tables([writer.schema.empty_table(), *_others(tails, writer.schema, read)])
     while waiting.num_rows >= SOON_REPLACED_ROWS and waiting.num_rows + arriving.num_rows > TAIL_ROWS:
@@ -415,7 +415,7 @@ def _with_places(
 ) -> Iterator[tuple[pa.Table, npt.NDArray[np.bool_]]]:
     """The row groups of these files, each with whether a row is in one of the places."""
     for file, rows in places.items():
-        is_named = np.zeros(footer(file).num_rows, np.bool_)
+        is_named = np.zeros(row_count_in(file), np.bool_)
         is_named[np.asarray(rows, np.int64)] = True
         at = 0
         for group in [read[file]] if file in read else _row_groups(file):
@@ -424,7 +424,7 @@ def _with_places(
 
 
 def _row_groups(file: str) -> Iterator[pa.Table]:
-    for number in range(footer(file).num_row_groups):
+    for number in range(len(row_group_bytes(file))):
         yield row_group(file, number)
 
 

@@ -140,6 +140,13 @@ def row_count_in(file: str) -> int:
     return int(footer(file).num_rows)
 
 
+@functools.lru_cache(maxsize=1 << 15)
+def row_group_bytes(file: str) -> tuple[int, ...]:
+    """The bytes of each row group of a file, uncompressed."""
+    metadata = footer(file)
+    return tuple(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+
+
 def keep_footer(file: str, metadata: pq.FileMetaData, names: Iterable[str]) -> None:
     """Keeps the footer of a file that was just written, and the names of its columns, so that it need not be read."""
     _footers.keep(file, metadata)
