@@ -66,8 +66,12 @@ def watch(
     cluster: options.Cluster = None,
 ) -> None:
     """Collect, alert and run the stages on arrival. Until Ctrl-C; with --every in batches."""
+    import pyarrow as pa
+
     from rebalance_audit.warehouse.warehouse import Warehouse
 
+    # Arrow's own allocator keeps what threads let go, until these ask again: some 80 MB beside a busy cluster.
+    pa.set_memory_pool(pa.system_memory_pool())
     every_s = None if every is None else options.duration_ms(every) / 1000
     flush_ms = LIVE_FLUSH_MS if every_s is None else int(min(every_s, 2) * 1000)
     settings = collect_settings(

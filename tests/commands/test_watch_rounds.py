@@ -38,6 +38,7 @@ class Rounds:
         self.routes = None
         self.quiet, self.is_complete, self.runs = True, True, 0
         self.waited: list[bool] = []
+        self.stopped = Event()
 
     def run(self, newer: Any = None, *, may_wait: bool = False) -> bool:
         self.runs += 1
@@ -92,6 +93,42 @@ def test_commits_of_others_come_into_the_tables_seldom_while_groups_rebalance_an
         watching.round()
         assert rounds.waited[5:] == [False]
         assert rounds.is_complete
+    finally:
+        watching.stop()
+
+
+def test_the_stages_rest_when_all_of_watch_took_more_than_its_share_of_a_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compute(newer: Any = None, *, may_wait: bool = False) -> bool:
+        until_s = time.process_time() + 0.2
+        while time.process_time() < until_s:
+            pass
+        return True
+
+    rested: list[float] = []
+    rounds: Any = Rounds(tmp_path)
+    monkeypatch.setattr(rounds, "run", compute)
+    rounds.stopped.wait = lambda rest_s: bool(rested.append(rest_s) or time.sleep(rest_s))
+    watching = live.LiveWatch(rounds, with_metadata=False)
+    try:
+        watching.caught_up()
+        watching.round()
+        assert not rested  # what was there before is taken in as fast as can be
+        monkeypatch.setattr(live, "SHARE_OF_ALL", 100.0)
+        watching._on_news()
+        watching.round()
+        assert not rested
+        monkeypatch.setattr(live, "SHARE_OF_ALL", 0.01)
+        watching._on_news()
+        began = time.monotonic()
+        watching.round()
+        assert sum(rested) == pytest.approx((time.monotonic() - began) / 2, rel=0.2)  # as long as the round took
+        rounds.stopped.wait = lambda rest_s: bool(rested.append(rest_s)) or True
+        rested.clear()
+        watching._on_news()
+        watching.round()
+        assert len(rested) == 1
     finally:
         watching.stop()
 

@@ -30,10 +30,14 @@ SHARE_OF_OTHERS = 1 / 10
 groups in a long storm, while others rebalance."""
 OTHERS_S = (10.0, 600.0)
 """How often these go into the tables. A storm of 20,000 rebalances takes 6 s, one of 80,000 half a minute."""
+SHARE_OF_ALL = 0.9
+"""The share of a core that all of `watch` may use once it has caught up. Beside a busy cluster there is always news:
+without a rest the stages would run all the time, and with what collects and alerts take more than a core."""
 CATCHING_UP_S = 10.0
 ENDING_S = 20.0
 """How long each thread is waited for at the end: one that is inside Arrow or DuckDB when the interpreter goes may crash
 the process. Receivers and brokers that do not answer take 10 s at most; a service manager waits 60."""
+LEAST_REST_S = 0.02
 LOOK_AROUND_S = 1.0
 """The time between two looks for commits and metadata if nothing else comes with them."""
 
@@ -169,6 +173,16 @@ class LiveWatch:
         self._unhurried_at = ended_at + _between(used_s / SHARE_OF_COMMITS, UNHURRIED_S)
         if not may_wait:
             self._others_at = ended_at + _between(used_s / SHARE_OF_OTHERS, OTHERS_S)
+        self._rest(began_s, now)
+
+    def _rest(self, began_s: float, began_at: float) -> None:
+        """Let the time go by that keeps `watch` below its share of a core, but no more than the round took."""
+        took_s = time.monotonic() - began_at
+        while True:
+            until_s = min((time.process_time() - began_s) / SHARE_OF_ALL, 2 * took_s)
+            rest_s = until_s - (time.monotonic() - began_at)
+            if rest_s <= LEAST_REST_S or self._rounds.stopped.wait(rest_s):
+                return
 
     def _has_sent_all(self) -> bool:
         """Each target has what the tables say, and is known from now on."""
