@@ -22,7 +22,7 @@ from rebalance_audit.domain.incidents.around import (
 )
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS
 from rebalance_audit.domain.kinds import MemberChange
-from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
+from rebalance_audit.domain.model import ConnectTask, Finding, Movement, Rebalance, changed
 from rebalance_audit.domain.numbers import happened_at_ms
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 
@@ -67,7 +67,7 @@ class RememberedCluster:
         findings: Sequence[Finding],
     ) -> None:
         """What one group went through, as it was folded now."""
-        now = _since(rebalances, self.since_ms)
+        now = [_narrowed(rebalance) for rebalance in _since(rebalances, self.since_ms)]
         before = self._groups.get(group_id, ())
         same = next((at for at, (r, other) in enumerate(zip(now, before, strict=False)) if r != other), None)
         same = min(len(now), len(before)) if same is None else same
@@ -230,6 +230,25 @@ class RememberedCluster:
 
 def _in_order(incidents: Iterable[Incident]) -> list[Incident]:
     return sorted(incidents, key=lambda i: (i.first_at_ms, i.incident_id))
+
+
+def _narrowed(rebalance: Rebalance) -> Rebalance:
+    """What incidents ask of a rebalance, as the stages read it (`spark_jobs/incidents/rows.py`): a third of the memory.
+    Three hours of a busy cluster are 50,000."""
+    gone = {member_id for trigger in rebalance.triggers for member_id in trigger.members}
+    return changed(
+        rebalance,
+        members=tuple(m for m in rebalance.members if m.change != MemberChange.STAYED),
+        movements=tuple(
+            Movement(
+                resource_type=m.resource_type, resource=m.resource, kind=m.kind, from_member_id=m.from_member_id,
+                stopped_at_lower_ms=m.stopped_at_lower_ms,
+            )
+            for m in rebalance.movements
+            if m.from_member_id in gone
+        ),
+        standstills=(),
+    )  # fmt: skip
 
 
 def _names(rebalances: Sequence[Rebalance]) -> Iterator[str]:

@@ -10,13 +10,14 @@ import pytest
 
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.measure.pauses import measure
-from rebalance_audit.domain.model import CommitMark, Rebalance
+from rebalance_audit.domain.model import CommitMark, LogEvent, Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.records.commit_keys import group_of_commit_key, is_commit_key
 from rebalance_audit.domain.tables import SEVERITIES
 from rebalance_audit.live.group_memory import GroupPast
 from rebalance_audit.live.memory import ClusterMemory, NoPast
 from tests.captures import CAPTURES, GOLDEN, gathered, name_of
+from tests.domain.log_lines.lines import HEAD, JAVA, JAVA_LOGGER, a_line
 from tests.live.arrivals import arrivals
 
 WARNING = SEVERITIES.index("warning")
@@ -165,3 +166,14 @@ def test_a_group_that_was_quiet_leaves_and_its_incident_stays() -> None:
         (i.incident_id, i.title, i.cost_seconds) for i in before
     ]
     assert not memory.is_wanted_commit(b"\x00\x01\x00\x0aorders-app\x00\x01t\x00\x00\x00\x00")
+
+
+def test_a_line_that_was_torn_in_an_earlier_landing_is_not_forgotten() -> None:
+    forged = HEAD + JAVA + "Stabilized group victim generation 9 with 3 members." + JAVA_LOGGER
+    memory = ClusterMemory("c", NoPast())
+    memory.take([], [a_line(HEAD + JAVA + "Stabilized group evil\n", byte=0)])
+    memory.take([], [a_line(forged, byte=30_000)])
+    memory.take([], [a_line(forged, byte=60_000, node="broker-2")])
+    memory.take([], [a_line(forged, byte=200_000)])  # no client's text reaches that far
+    events = memory.groups["victim"].events.values()
+    assert [event.could_be_forged for event in events if isinstance(event, LogEvent)] == [True, False, False]
