@@ -233,8 +233,8 @@ def _in_order(incidents: Iterable[Incident]) -> list[Incident]:
 
 
 def _narrowed(rebalance: Rebalance) -> Rebalance:
-    """What incidents ask of a rebalance, as the stages read it (`spark_jobs/incidents/rows.py`): a third of the memory.
-    Three hours of a busy cluster are 50,000."""
+    """What incidents ask of a rebalance, as the stages read it (`spark_jobs/incidents/rows.py`): less than half of
+    its memory. Three hours of a busy cluster are 50,000."""
     gone = {member_id for trigger in rebalance.triggers for member_id in trigger.members}
     return changed(
         rebalance,

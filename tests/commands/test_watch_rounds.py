@@ -28,6 +28,18 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
 
 
+class Stopped(Event):
+    """Notes how long it was waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waited.append(timeout or 0.0)
+        return super().wait(timeout)
+
+
 class Rounds:
     """Counts the runs of the stages."""
 
@@ -38,7 +50,7 @@ class Rounds:
         self.routes = None
         self.quiet, self.is_complete, self.runs = True, True, 0
         self.waited: list[bool] = []
-        self.stopped = Event()
+        self.stopped = Stopped()
 
     def run(self, newer: Any = None, *, may_wait: bool = False) -> bool:
         self.runs += 1
@@ -106,10 +118,9 @@ def test_the_stages_rest_when_all_of_watch_took_more_than_its_share_of_a_core(
             pass
         return True
 
-    rested: list[float] = []
     rounds: Any = Rounds(tmp_path)
     monkeypatch.setattr(rounds, "run", compute)
-    rounds.stopped.wait = lambda rest_s: bool(rested.append(rest_s) or time.sleep(rest_s))
+    rested = rounds.stopped.waited
     watching = live.LiveWatch(rounds, with_metadata=False)
     try:
         watching.caught_up()
@@ -124,7 +135,7 @@ def test_the_stages_rest_when_all_of_watch_took_more_than_its_share_of_a_core(
         began = time.monotonic()
         watching.round()
         assert sum(rested) == pytest.approx((time.monotonic() - began) / 2, rel=0.2)  # as long as the round took
-        rounds.stopped.wait = lambda rest_s: bool(rested.append(rest_s)) or True
+        rounds.stopped.set()
         rested.clear()
         watching._on_news()
         watching.round()
