@@ -25,6 +25,7 @@ from rebalance_audit.warehouse.row_groups import (
     opened,
     parts_of,
     rename_footer,
+    row_count_of,
     row_group_bytes,
     row_groups_of,
 )

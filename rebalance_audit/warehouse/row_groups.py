@@ -65,16 +65,17 @@ def open_writer(
 
 
 class _Footers:
-    """The footers of files that were read lately. Not all are kept: in memory a footer takes fourteen times its
-    bytes, that of a wide table half a megabyte; what is asked of it often is kept beside it."""
+    """The footers of files that were read or written lately. Not all are kept: in memory a footer takes fourteen times
+    its bytes, that of a wide table 0.4 MB; what is asked of it often is kept beside it."""
 
-    MOST_BYTES = 2 << 20
-    """Of all together, as they stand in the files."""
+    MOST_CHUNKS = 20_000
+    """Columns of row groups that all of them describe: 2.3 kB each. By their own word footers that were just written
+    have no bytes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_file: OrderedDict[str, pq.FileMetaData] = OrderedDict()
-        self._bytes = 0
+        self._chunks = 0
 
     def of(self, file: str) -> pq.FileMetaData | None:
         with self._lock:
@@ -86,15 +87,19 @@ class _Footers:
         with self._lock:
             known = self._by_file.pop(file, None)
             self._by_file[file] = metadata
-            self._bytes += metadata.serialized_size - (0 if known is None else known.serialized_size)
-            while self._bytes > self.MOST_BYTES:
+            self._chunks += _chunks(metadata) - (0 if known is None else _chunks(known))
+            while self._chunks > self.MOST_CHUNKS:
                 _, gone = self._by_file.popitem(last=False)
-                self._bytes -= gone.serialized_size
+                self._chunks -= _chunks(gone)
 
     def rename(self, file: str, other: str) -> None:
         with self._lock:
             if known := self._by_file.pop(file, None):
                 self._by_file[other] = known
+
+
+def _chunks(metadata: pq.FileMetaData) -> int:
+    return int(metadata.num_columns * max(metadata.num_row_groups, 1))
 
 
 _footers = _Footers()

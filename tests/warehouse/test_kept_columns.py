@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rebalance_audit.warehouse import kept_columns, known_values
+from rebalance_audit.warehouse import kept_columns, known_values, row_groups
 from rebalance_audit.warehouse.arrow_tables import narrow_schema
 from rebalance_audit.warehouse.kept_columns import chosen_rows, linked, put_rows, row_group
 from rebalance_audit.warehouse.row_groups import Least, columns_of, footer, held_in, row_groups_of
@@ -147,6 +147,18 @@ def test_a_footer_that_was_asked_is_let_go_at_once(tmp_path: Path) -> None:
     assert list(columns_of(file)) == ["group_id", "members"]
     assert held_in(file, "group_id")[0][:3] == (2, "a", "b")
     assert sys.getrefcount(asked) == known_by  # pyarrow would keep a schema in it that keeps it
+
+
+def test_footers_of_files_that_were_just_written_are_let_go_as_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_groups, "_footers", kept := row_groups._Footers())
+    kept.MOST_CHUNKS = 2 * ROWS.num_columns
+    files = [str(tmp_path / f"part-{number}.parquet") for number in range(4)]
+    for file in files:
+        put_rows("silver.group_event", file, ROWS)
+    assert [kept.of(file) is not None for file in files] == [False, False, True, True]
+    assert [footer(file).num_rows for file in files] == [ROWS.num_rows] * 4
 
 
 def test_of_a_large_row_group_no_more_fields_are_read_than_asked(
