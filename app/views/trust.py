@@ -204,8 +204,10 @@ def proof() -> None:
     page.say("{s}", s=sentences.evidence_log(log, page.zone()))
     for fault in (log.faults or ())[:MOST_FAULTS]:
         page.note("{f}", f=words.visible(fault))
-    page.note("Whether evidence and publications still are what the log says, with a second place of the heads:")
-    st.code(f"rebalance-audit audit verify -w {quote(reader.location)} --heads DIR", language=None, wrap_lines=True)
+    page.note(
+        "Whether evidence and publications still are what the log says, with a second place of the heads: {c}",
+        c=words.code(f"rebalance-audit audit verify -w {quote(reader.location)} --heads DIR", 300),
+    )
 
 
 reader = page.reader()
