@@ -32,8 +32,9 @@ FAILED = "This page could not be shown."
 Open = Callable[..., AppTest]
 
 
-def shown(view: str, params: Mapping[str, str], unfolded: str | None = None) -> AppTest:
-    """A page as it is drawn without a fault. `unfolded`: the key of what is folded away at first."""
+def shown(view: str, params: Mapping[str, str], unfolded: str | None = None, folded: str | None = None) -> AppTest:
+    """A page as it is drawn without a fault. `unfolded`: the key of what is folded away at first; `folded`: of what is
+    not."""
     at = AppTest.from_file(str(MAIN), default_timeout=60)
     if view != "home":
         at.switch_page(f"views/{view}.py")
@@ -41,6 +42,8 @@ def shown(view: str, params: Mapping[str, str], unfolded: str | None = None) -> 
         at.query_params[name] = value
     if unfolded is not None:
         at.session_state[unfolded] = True
+    if folded is not None:
+        at.session_state[folded] = False
     at.run()
     assert not at.exception
     return at
