@@ -181,7 +181,7 @@ def joined(attempts: Sequence[Attempt]) -> tuple[int | None, str | None]:
     for attempt in attempts:
         value = attempt.value
         if (
-            value is not None
+            isinstance(value, GroupMetadataValue)  # not of a consumer group that was converted
             and not attempt.rewrite_seq
             and value.current_state_timestamp is not None
             and attempt.record is not None
