@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse.kept_columns import row_group
-from rebalance_audit.warehouse.row_groups import footer
+from rebalance_audit.warehouse.storage import located
 from spark_jobs.checks import KEY_CHECK, Check, Verdict, checks_of, verdict_of
 from spark_jobs.compiled_checks import do_laws_hold, key_hashes, kinds_of_rows, verdicts_of
 from spark_jobs.engine import ArrowTask, Engine, parcel
@@ -50,30 +50,41 @@ def verdicts_in_tasks(engine: Engine, name: str, files: Sequence[str], batch_id:
 def verdicts_in_this_process(name: str, rows: pa.Table | Sequence[str], batch_id: str) -> list[Verdict]:
     """The same verdicts. On few rows DuckDB is asked for the laws alone, and counts only if something is broken: to
     bind thirty sums over a wide table takes longer than to read the rows."""
-    if name.startswith("bronze."):  # a landing file may be mended, and what is kept of a file goes by its name
+    if name.startswith("bronze."):  # a landing file may have any form
         return verdicts_of(name, rows, batch_id)
-    count = rows.num_rows if isinstance(rows, pa.Table) else row_count(rows)
     checks = checks_of(tables.BY_NAME[name])
-    if 0 < count <= _FEW_ROWS and _is_sound(name, rows, count, checks):
-        return [verdict_of(name, check, batch_id, count, 0, ()) for check in checks]
-    return verdicts_of(name, rows, batch_id)
-
-
-def _is_sound(name: str, rows: pa.Table | Sequence[str], count: int, checks: Sequence[Check]) -> bool:
-    """Whether no check is broken."""
-    key = tables.BY_NAME[name].key
     plain = [check for check in checks if check.name != KEY_CHECK and not check.is_law]
-    columns = list(dict.fromkeys([*key, *(check.column for check in plain)]))
-    keys: set[tuple[Any, ...]] = set()
-    for part in [rows] if isinstance(rows, pa.Table) else (row_group(*place, columns) for place in _places(rows)):
-        if not set(columns) <= set(part.schema.names) or any(_is_broken(part, check) for check in plain):
-            return False
-        keys.update(zip(*(part[column].to_pylist() for column in key), strict=True))
-    return len(keys) == count and do_laws_hold(name, rows)
+    key = tables.BY_NAME[name].key
+    held = _few_rows(rows, list(dict.fromkeys([*key, *(check.column for check in plain)])))
+    if (
+        held is None
+        or any(_is_broken(held, check) for check in plain)
+        or _is_repeated(held.select(key))
+        or not do_laws_hold(name, rows)
+    ):
+        return verdicts_of(name, rows, batch_id)
+    return [verdict_of(name, check, batch_id, held.num_rows, 0, ()) for check in checks]
 
 
-def _places(files: Sequence[str]) -> Iterator[tuple[str, int]]:
-    return ((file, number) for file in files for number in range(footer(file).num_row_groups))
+def _few_rows(rows: pa.Table | Sequence[str], columns: Sequence[str]) -> pa.Table | None:
+    """These columns, from the files themselves, whatever is kept of them; None if rows are many or none, or lack a
+    column."""
+    if isinstance(rows, pa.Table):
+        parts = [rows]
+    else:
+        files = [pq.ParquetFile(path, filesystem=system) for system, path in map(located, rows)]
+        if sum(file.metadata.num_rows for file in files) > _FEW_ROWS:
+            return None
+        parts = [file.read(columns) for file in files]
+    if not 0 < sum(part.num_rows for part in parts) <= _FEW_ROWS:
+        return None
+    if not all(set(columns) <= set(part.schema.names) for part in parts):
+        return None
+    return pa.concat_tables(part.select(columns) for part in parts)
+
+
+def _is_repeated(keys: pa.Table) -> bool:
+    return len(set(zip(*(column.to_pylist() for column in keys.columns), strict=True))) < keys.num_rows
 
 
 def _is_broken(kinds: pa.Table, check: Check) -> bool:
