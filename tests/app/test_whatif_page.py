@@ -62,9 +62,8 @@ def shown(place: Path, monkeypatch: pytest.MonkeyPatch, view: str, **params: str
         at.query_params[name] = value
     at.run()
     assert not at.exception
-    return "\n".join(
-        [*(h.value for h in at.html), *(c.value for c in at.code), *(str(d.value.to_string()) for d in at.dataframe)]
-    )
+    said = [*(h.value for h in at.html), *(c.value for c in at.code), *(str(d.value.to_string()) for d in at.dataframe)]
+    return "\n".join(said).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_the_fleets_best_changes_are_listed_with_their_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
