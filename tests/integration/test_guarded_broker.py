@@ -22,7 +22,6 @@ from tests.tools import need
 if TYPE_CHECKING:
     from infra.lab.cluster import Cluster
     from infra.lab.security import Authority, Certified
-    from infra.lab.shape import ClusterShape
 
 pytestmark = pytest.mark.broker
 
@@ -136,6 +135,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
     need("npm", "install Node.js 20: the identity provider is an npm package")
     from infra.lab.security import LISTENERS, STORE_PASSWORD, Authority, guarded_properties, oauth_flags
+    from infra.lab.shape import ClusterShape
 
     folder = tmp_path_factory.mktemp("guarded")
     ours, others = Authority(folder, "lab-ca"), Authority(folder, "other-ca")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AclBinding, AdminClient
 
     from infra.lab.cluster import Cluster
-    from infra.lab.shape import ClusterShape
 
 pytestmark = pytest.mark.broker
 
@@ -30,6 +29,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster,
     from confluent_kafka.admin import AdminClient, NewTopic
 
     from infra.lab.cluster import Cluster
+    from infra.lab.shape import ClusterShape
 
     rights = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
