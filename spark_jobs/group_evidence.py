@@ -159,6 +159,9 @@ _ANSWERS = (
 )
 _PLACE = f"cluster_id, node, kind, at_ms // {STRETCH_MS}"
 _FIRST = f"row_number() OVER (PARTITION BY {_PLACE} ORDER BY at_ms, ref) <= {PAIRS_PER_STRETCH}"
+# Each once: what a join looks up does not leave memory, whatever DuckDB's limit.
+_GROUPS_ASKED = "(SELECT DISTINCT cluster_id, group_id FROM voter)"
+_NUMBERS_ASKED = "(SELECT DISTINCT cluster_id, group_id, number FROM voter)"
 _SAME_NUMBER = f"record.cluster_id = voter.cluster_id AND record.group_id = voter.group_id AND {_VALUE} = voter.number"
 
 
@@ -287,8 +290,9 @@ def _voting(warehouse: Warehouse, versions: Versions) -> _Voting:
             records = _rows(
                 records_db,
                 'SELECT cluster_id, group_id, source_kind, ref, at_ms, topic, partition, "offset", "key", "value", '
-                f"{_VALUE} number FROM (FROM {events} SEMI JOIN voter USING (cluster_id, group_id) WHERE {_ANSWERS}) "
-                f"record SEMI JOIN voter ON {_SAME_NUMBER} ORDER BY cluster_id",
+                f"{_VALUE} number "
+                f"FROM (FROM {events} SEMI JOIN {_GROUPS_ASKED} USING (cluster_id, group_id) WHERE {_ANSWERS}) record "
+                f"SEMI JOIN {_NUMBERS_ASKED} voter ON {_SAME_NUMBER} ORDER BY cluster_id",
             )
             # Cluster by cluster: all votes of a large fleet as objects would take more than all else here.
             answering = groupby(records, key=itemgetter("cluster_id"))
