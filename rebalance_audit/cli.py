@@ -234,6 +234,10 @@ _KNOWN_ERRORS = (
 
 
 _A_TABLE = "A table of the warehouse cannot be read; `rebalance-audit doctor -w W` says which."
+_TOO_LARGE = (
+    "A query over the tables needs more memory than it may have; no table was harmed. Run it with more cores, "
+    "since each thread has its share, and report it."
+)
 _EXTRAS = {
     "confluent_kafka": "collector", "pyspark": "spark", "great_expectations": "spark", "streamlit": "ui",
     "pandas": "ui", "opentelemetry": "otel", "airflow": "airflow",
@@ -257,6 +261,8 @@ def sentence_for(error: Exception) -> str | None:
         return sentence
     if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
         return "There is no temporary folder that can be written; set TMPDIR to one."
+    if type(error).__name__ == "OutOfMemoryException":  # DuckDB's
+        return _TOO_LARGE
     if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb", "deltalake", "pyarrow", "_internal"):
         return _A_TABLE
     if isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError | NotADirectoryError):

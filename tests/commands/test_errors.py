@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from rebalance_audit import cli
@@ -87,6 +88,16 @@ def test_a_disk_that_takes_nothing_more_is_one_sentence(error: OSError, sentence
     said = cli.sentence_for(error)
     assert said is not None
     assert said.startswith(sentence)
+    assert "\n" not in said
+
+
+def test_a_query_that_is_too_large_is_no_broken_table() -> None:
+    limits = {"memory_limit": "1MB", "temp_directory": ""}
+    with duckdb.connect(config=limits) as db, pytest.raises(duckdb.OutOfMemoryException) as raised:
+        db.execute("SELECT DISTINCT range FROM range(1_000_000)").fetchall()
+    said = cli.sentence_for(raised.value)
+    assert said is not None
+    assert said.startswith("A query over the tables needs more memory than it may have; no table was harmed.")
     assert "\n" not in said
 
 
