@@ -72,10 +72,13 @@ def _few_rows(rows: pa.Table | Sequence[str], columns: Sequence[str]) -> pa.Tabl
     if isinstance(rows, pa.Table):
         parts = [rows]
     else:
-        files = [pq.ParquetFile(path, filesystem=system) for system, path in map(located, rows)]
-        if sum(file.metadata.num_rows for file in files) > _FEW_ROWS:
-            return None
-        parts = [file.read(columns) for file in files]
+        parts, left = [], _FEW_ROWS
+        for system, path in map(located, rows):
+            with pq.ParquetFile(path, filesystem=system) as file:
+                left -= file.metadata.num_rows
+                if left < 0:  # of a large commit no other file is opened
+                    return None
+                parts.append(file.read(columns))
     if not 0 < sum(part.num_rows for part in parts) <= _FEW_ROWS:
         return None
     if not all(set(columns) <= set(part.schema.names) for part in parts):
