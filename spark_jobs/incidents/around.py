@@ -139,7 +139,7 @@ class StoredCluster:
             return found
         things: list[Rebalance] = []
         heads: list[pa.Table] = []
-        for rows in self._narrowed(files, groups):
+        for rows in self._narrowed(files, groups, from_ms):
             things += things_in(Rebalance, rows, ("movements",))
             heads.append(rows.select(["group_id", "place", *INSTANTS]))
         if not heads:
@@ -156,13 +156,16 @@ class StoredCluster:
                 found.setdefault(group_ids[at], []).append(things[at])
         return found
 
-    def _narrowed(self, files: Sequence[str], groups: Collection[str]) -> Iterator[pa.Table]:
+    def _narrowed(self, files: Sequence[str], groups: Collection[str], from_ms: int) -> Iterator[pa.Table]:
         """The part of these groups' rows that a ClusterRows needs, some rows at a time: of a long storm all rows take
-        more memory than what they become."""
+        more memory than what they become. Of many groups what is older is left out here, in DuckDB."""
         with cursor() as db:
             if len(groups) > LISTED_AT_MOST:
                 source = of_keys(db, files, self._keys(groups), self._read)
-                yield db.execute(f"SELECT {NARROWED} FROM {source}").to_arrow_table()
+                yield db.execute(
+                    f"SELECT {NARROWED} FROM {source} JOIN (SELECT group_id, min(place) AS first_place FROM {source} "
+                    f"WHERE {AT} >= {from_ms} GROUP BY group_id) USING (group_id) WHERE place >= first_place"
+                ).to_arrow_table()
                 return
             for rows in self._of_few(files, groups):
                 db.register("whole", rows)
