@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
+import re
 import tempfile
 import tomllib
 from pathlib import Path
@@ -141,7 +143,18 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
     (check,) = doctor.files([tmp_path])
     assert check.state is Health.FAULT
     assert str(closed) in check.detail
-    assert "setfacl" in check.remedy
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    assert check.remedy == f"as its owner: setfacl -R -m u:{me}:rX,d:u:{me}:rX {tmp_path}"  # files to come, too
+
+
+def test_a_place_for_heads_is_opened_for_writing_and_nothing_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    for heads, first in ((tmp_path, ""), (tmp_path / "heads", "make the folder; ")):
+        (check,) = doctor.settings(parse_settings(f"evidence_log: {{heads: '{heads}'}}\n", "s.yaml"))
+        assert check.remedy is not None
+        assert re.fullmatch(rf"{first}as its owner: setfacl -R -m (u:\w+:rwX),d:\1 {heads}", check.remedy)
 
 
 def test_readable_files_are_counted(tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ def settings(given: Settings, only: str | None = None) -> Iterator[Diagnosis]:
         )
     heads = given.evidence_log.heads
     if heads is not None and "://" not in heads and not os.access(existing(Path(heads)), os.W_OK):
-        yield fault("evidence log", f"heads cannot be written to {heads}", allow(Path(heads)))
+        first = "" if Path(heads).exists() else "make the folder; "
+        yield fault("evidence log", f"heads cannot be written to {heads}", first + allow(Path(heads), "rwX"))
     elif heads is not None and "://" in heads and (why := _unlisted(heads)) is not None:
         yield fault("evidence log", why)
 

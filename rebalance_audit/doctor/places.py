@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -96,15 +97,27 @@ def files(folders: Iterable[Path]) -> Iterator[Diagnosis]:
         found = [path for path in sorted(folder.rglob("*")) if path.is_file() or not os.access(path, os.R_OK)]
         closed = [path for path in found if not os.access(path, os.R_OK)]
         for path in closed[:5]:
-            yield fault("files", f"{path} may not be read by this user", allow(path))
+            yield fault("files", f"{path} may not be read by this user", allow(folder))
         if len(closed) > 5:
             yield fault("files", f"{len(closed) - 5} more files below {folder} may not be read", allow(folder))
         if not closed:
             yield ok("files", f"{len(found)} readable below {folder}")
 
 
-def allow(path: Path) -> str:
-    return f"let this user read it, for example setfacl -R -m u:$(id -un):rX {path}"
+def allow(folder: Path, may: str = "rX") -> str:
+    """How its owner lets this user into a folder, and into the files that come later: logs are rotated."""
+    entry = f"u:{_this_user()}:{may}"
+    return f"as its owner: setfacl -R -m {entry},d:{entry} {shlex.quote(str(folder))}"
+
+
+def _this_user() -> str:
+    """By the process's rights: LOGNAME is still another's after `runuser -u` or `sudo -u`."""
+    import pwd  # here, since Windows lacks it and may still read
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container's user may have no name
+        return str(os.geteuid())
 
 
 def existing(place: Path) -> Path:

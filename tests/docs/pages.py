@@ -18,7 +18,7 @@ HOW_TO = (
     "audit", "cluster", "upgrade",
 )  # fmt: skip
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_YOURS = re.compile(r"^export (\w+)=.*# yours$")
+_YOURS = re.compile(r"^export (\w+)=.*# yours(:|$)")
 
 
 def blocks(page: str) -> list[str]:
@@ -26,7 +26,7 @@ def blocks(page: str) -> list[str]:
 
 
 def typed(page: str, yours: Mapping[str, str], at: slice = slice(None)) -> str:
-    """The page's commands as one script; lines that end in `# yours` get our values. KeyError: one is missing."""
+    """The page's commands as one script; lines that say `# yours` get our values. KeyError: one is missing."""
     lines = []
     for line in "".join(blocks(page)[at]).splitlines():
         own = _YOURS.match(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -93,6 +94,24 @@ def test_what_a_page_says_about_a_warehouse_works(kept: Path, page: str) -> None
         assert list((kept / "heads").iterdir())
     if page == "checks":
         assert "gold.rebalance" in (kept / "checks.csv").read_text()
+
+
+def test_the_settings_of_the_services_are_understood(tmp_path: Path) -> None:
+    said = run(typed("install", {"REBALANCE_AUDIT_CONFIG": f"{tmp_path}/settings.yaml"}), tmp_path)
+    assert "1 cluster, 0 teams" in said.stderr
+
+
+def test_what_the_page_says_to_copy_is_all_that_an_answer_needs(tmp_path: Path) -> None:
+    broker = shutil.copytree(CAPTURE / "data" / "broker-1", tmp_path / "broker-1")
+    cluster_id = json.loads((CAPTURE / "meta.json").read_text())["cluster_id"]
+    (broker / "meta.properties").write_text(f"cluster.id={cluster_id}\n")
+    yours = {"DATA": str(broker), "LOGS": f"{CAPTURE}/logs/broker-1", "DIR": f"{tmp_path}/copied"}
+    assert "orders-app" in run(typed("evidence_folders", yours), tmp_path).stdout
+    copied, whole = (
+        run(f"rebalance-audit explain orders-app -o json --evidence {folder}", tmp_path).stdout
+        for folder in (tmp_path / "copied", CAPTURE)
+    )
+    assert json.loads(copied)["rebalances"] == json.loads(whole)["rebalances"]
 
 
 def test_the_upgrade_page_leads_from_the_first_release_to_this_one(tmp_path: Path) -> None:

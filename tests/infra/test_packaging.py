@@ -29,6 +29,19 @@ def test_systemd_understands_every_line_of_a_unit(unit: Path, tmp_path: Path) ->
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_page_and_the_units_name_the_same_places() -> None:
+    page = (INFRA.parent / "docs" / "install.md").read_text()
+    units = {unit.name: unit.read_text() for unit in UNITS}
+    (started,) = re.findall(r"^systemctl enable --now (.+)$", page, re.MULTILINE)
+    for name in started.split():
+        assert re.sub("@.+", "@", name) + ".service" in units
+    (settings,) = re.findall("REBALANCE_AUDIT_CONFIG=(.+)", units["rebalance-audit-watch@.service"])
+    assert page.count(settings) == 2
+    assert COMMAND in page
+    for user in re.findall("^User=(.+)$", "\n".join(units.values()), re.MULTILINE):
+        assert f"useradd --system {user}" in page
+
+
 def test_the_image_has_two_stages_and_ends_as_a_user_without_rights() -> None:
     text = (INFRA / "Dockerfile").read_text()
     build, run = re.split(r"^FROM debian:bookworm-slim\n", text, flags=re.MULTILINE)
