@@ -2,13 +2,16 @@
 
 Removing rows is no news: no stage works again because of it. So everything that follows from the group is removed, too,
 and every stage must be up to date before.
+
+Until an erasure ends a note keeps that it began, the digest of the group's id and how many rows are gone. So the same
+call finishes one that was interrupted, also if no table has the group any more.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,8 @@ from spark_jobs.metadata_log import OF_CONTROLLERS
 from spark_jobs.plan import PUBLISH, STAGES
 
 RECORD = "gold.erasure"
+_UNDER_WAY = "erasing-"
+"""What the names of notes of erasures that have not ended begin with."""
 _SENT = ("alerts", OF_SOURCES)
 """States of what was sent to whom. They stand beside the notes, and what they hold is not found again by work."""
 _NOUNS = ("record", "log_line", "source")
@@ -58,8 +63,63 @@ def refuse_unfinished(warehouse: Warehouse) -> None:
         )
 
 
-def erase(warehouse: Warehouse, cluster_id: str, group_id: str) -> dict[str, int]:
-    """Rows that are gone, by table. For the one who holds the lease."""
+def clusters_of(warehouse: Warehouse, group_id: str) -> list[str]:
+    """The clusters with rows of the group, or with an erasure of it that was interrupted."""
+    begun = [warehouse.recall(name) for name in warehouse.notes() if name.startswith(_UNDER_WAY)]
+    digest = _digest(group_id)
+    return sorted(
+        {note["cluster_id"] for note in begun if note.get("subject_sha256") == digest}
+        | {
+            row["cluster_id"]
+            for table in ("silver.group_event", "silver.commit_mark", "gold.rebalance")
+            for row in warehouse.read(table, ["cluster_id"], "group_id = ?", [group_id]).to_pylist()
+        }
+    )
+
+
+def erase(
+    warehouse: Warehouse, cluster_id: str, group_id: str, *, at_ms: int, by: str, reason: str | None
+) -> dict[str, Any]:
+    """Remove the group; the row of gold.erasure that notes it. For the one who holds the lease."""
+    digest = _digest(group_id)
+    erasure_id = hashlib.sha256(f"{cluster_id}\n{digest}\n{at_ms}".encode()).hexdigest()[:16]
+    begun: dict[str, Any] = {
+        "erasure_id": erasure_id,
+        "cluster_id": cluster_id,
+        "subject_sha256": digest,
+        "at_ms": at_ms,
+        "gone": {},
+    }
+    note = _UNDER_WAY + hashlib.sha256(f"{cluster_id}\n{digest}".encode()).hexdigest()[:16]
+    begun |= warehouse.recall(note)
+    gone = begun["gone"]
+
+    def is_gone(table: str, count: int) -> None:
+        if count:
+            gone[table] = gone.get(table, 0) + count
+            warehouse.remember(note, begun)
+
+    warehouse.remember(note, begun)
+    warehouse.state_act("erase", erasure_id=begun["erasure_id"])
+    _take_out(warehouse, cluster_id, group_id, is_gone)
+    _forget_beside(warehouse, cluster_id, group_id)
+    row = {
+        **{name: begun[name] for name in ("erasure_id", "cluster_id", "at_ms", "subject_sha256")},
+        "by": by, "reason": reason, "row_count": sum(gone.values()),
+        "tables": [{"table": table, "row_count": count} for table, count in sorted(gone.items())],
+    }  # fmt: skip
+    if not warehouse.read(RECORD, ["erasure_id"], "erasure_id = ?", [row["erasure_id"]]).num_rows:
+        warehouse.append(RECORD, rows_to_table(RECORD, [row]))
+    warehouse.forget(note)
+    return row
+
+
+def _digest(group_id: str) -> str:
+    return hashlib.sha256(group_id.encode()).hexdigest()
+
+
+def _take_out(warehouse: Warehouse, cluster_id: str, group_id: str, is_gone: Callable[[str, int], None]) -> None:
+    """Remove the rows of every table; `is_gone` gets the table and how many, at once."""
     homes = belonging(warehouse, None)
     routes = homes.routes.get(cluster_id, {})
     own = [route for route, groups in routes.items() if groups == {group_id}]
@@ -67,12 +127,9 @@ def erase(warehouse: Warehouse, cluster_id: str, group_id: str) -> dict[str, int
     nodes = [route.removeprefix("node:") for route in own if route.startswith("node:")]
     refs = [ref for ref, groups in homes.lines.get(cluster_id, {}).items() if groups == {group_id}]
     named = _naming(group_id)
-    gone: dict[str, int] = {}
 
     def take(table: str, goes: str, params: Sequence[Any]) -> None:
-        count = warehouse.rewrite(table, f"cluster_id = ? AND ({goes})", [cluster_id, *params])
-        if count:
-            gone[table] = gone.get(table, 0) + count
+        is_gone(table, warehouse.rewrite(table, f"cluster_id = ? AND ({goes})", [cluster_id, *params]))
 
     of_group = warehouse.read("silver.group_event", ["ref"], "cluster_id = ? AND group_id = ?", [cluster_id, group_id])
     lines = [ref for ref in [*of_group["ref"].to_pylist(), *refs] if ref.startswith("log:")]
@@ -109,35 +166,10 @@ def erase(warehouse: Warehouse, cluster_id: str, group_id: str) -> dict[str, int
         names = {column.name for column in table.columns}
         if {"cluster_id", "group_id"} <= names:
             take(table.name, "group_id IS NOT DISTINCT FROM ?", [group_id])
-    for name, goes in (("gold.response", "pattern = ? OR regexp_matches(coalesce(reason, ''), ?)"),):
-        if count := warehouse.rewrite(name, goes, [group_id, named]):
-            gone[name] = count
-    if count := warehouse.rewrite("gold.check", "regexp_matches(array_to_string(examples, chr(10)), ?)", [named]):
-        gone["gold.check"] = count
-    _forget_beside(warehouse, cluster_id, group_id)
-    return gone
-
-
-def record(
-    warehouse: Warehouse,
-    cluster_id: str,
-    group_id: str,
-    gone: dict[str, int],
-    *,
-    at_ms: int,
-    by: str,
-    reason: str | None,
-) -> dict[str, Any]:
-    """Note that something was erased, and when; the group's id only as a digest."""
-    digest = hashlib.sha256(group_id.encode()).hexdigest()
-    row = {
-        "erasure_id": hashlib.sha256(f"{cluster_id}\n{digest}\n{at_ms}".encode()).hexdigest()[:16],
-        "cluster_id": cluster_id, "at_ms": at_ms, "by": by, "reason": reason, "subject_sha256": digest,
-        "row_count": sum(gone.values()),
-        "tables": [{"table": table, "row_count": count} for table, count in sorted(gone.items())],
-    }  # fmt: skip
-    warehouse.append(RECORD, rows_to_table(RECORD, [row]))
-    return row
+    answers = "pattern = ? OR regexp_matches(coalesce(reason, ''), ?)"
+    is_gone("gold.response", warehouse.rewrite("gold.response", answers, [group_id, named]))
+    examples = "regexp_matches(array_to_string(examples, chr(10)), ?)"
+    is_gone("gold.check", warehouse.rewrite("gold.check", examples, [named]))
 
 
 def _redact_incidents(warehouse: Warehouse, cluster_id: str, group_id: str) -> None:
@@ -188,7 +220,7 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None
         if name in notes:
             _forget_messages(state_of(warehouse.location, name), cluster_id, group_id)
     for name in notes:
-        if name in _SENT:
+        if name in _SENT or name.startswith(_UNDER_WAY):
             continue
         note = warehouse.recall(name)
         if not note:
@@ -201,7 +233,7 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None
         elif name == "floors":
             note["groups"] = [place for place in note["groups"] if place != [cluster_id, group_id]]
             warehouse.remember(name, note)
-        elif name in (*NOTES, FOOTERS) or name.startswith(JUST_IN) or _is_named(group_id, note):
+        elif name in (*NOTES, FOOTERS) or name.startswith(JUST_IN) or is_named(group_id, note):
             warehouse.forget(name)  # what a stage remembers costs only work when it is lost
 
 
@@ -212,18 +244,18 @@ def _forget_messages(place: Path | StoredState, cluster_id: str, group_id: str) 
         state = read_state(place)
         for delivered in state["delivered"].values():
             for incident_id, entry in list(delivered.items()):
-                if entry.get("incident", {}).get("cluster_id") == cluster_id and _is_named(group_id, entry):
+                if entry.get("incident", {}).get("cluster_id") == cluster_id and is_named(group_id, entry):
                     del delivered[incident_id]
         write_state(place, state)
 
 
-def _is_named(group_id: str, content: Any) -> bool:
+def is_named(group_id: str, content: Any) -> bool:
     """Whether the name stands by itself anywhere in this JSON value."""
     if isinstance(content, str):
         return _alone(group_id).search(content) is not None
     if isinstance(content, dict):
-        return any(_is_named(group_id, each) for each in (*content, *content.values()))
-    return isinstance(content, list) and any(_is_named(group_id, each) for each in content)
+        return any(is_named(group_id, each) for each in (*content, *content.values()))
+    return isinstance(content, list) and any(is_named(group_id, each) for each in content)
 
 
 def _alone(group_id: str) -> re.Pattern[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from typing import Annotated
 
@@ -29,18 +28,18 @@ def erase(
     Evidence, rows of every table, older versions, landing files.
 
     gold.erasure notes that and when something was erased, not what. What is collected afterwards is kept again.
+
+    If it is interrupted, the same command finishes it.
     """
     from rebalance_audit.warehouse.warehouse import Warehouse
     from spark_jobs import erasing
 
+    for name, value in (("GROUP", group), ("--reason", reason or ""), ("--by", by or "")):
+        options.refuse_no_text(name, value)
+    if erasing.is_named(group, reason):
+        raise UsageError("--reason names the group, which gold.erasure must not; write a reason without it.")
     opened = Warehouse.open(warehouse)
-    known = sorted(
-        {
-            row["cluster_id"]
-            for table in ("silver.group_event", "silver.commit_mark", "gold.rebalance")
-            for row in opened.read(table, ["cluster_id"], "group_id = ?", [group]).to_pylist()
-        }
-    )
+    known = erasing.clusters_of(opened, group)
     if cluster_id is not None:
         known = [cluster for cluster in known if cluster == cluster_id]
     if not known:
@@ -52,12 +51,10 @@ def erase(
         )
     with opened.lease("erase"):
         erasing.refuse_unfinished(opened)
-        gone = erasing.erase(opened, known[0], group)
         at_ms = time.time_ns() // 1_000_000
-        row = erasing.record(opened, known[0], group, gone, at_ms=at_ms, by=by or getpass.getuser(), reason=reason)
-        opened.state_act("erase", erasure_id=row["erasure_id"], row_count=row["row_count"])
+        row = erasing.erase(opened, known[0], group, at_ms=at_ms, by=by or options.this_user(), reason=reason)
     note(
-        f"{row['row_count']:,} rows of {len(gone)} tables are gone; gold.erasure has {row['erasure_id']} "
+        f"{row['row_count']:,} rows of {len(row['tables'])} tables are gone; gold.erasure has {row['erasure_id']} "
         "(when and by whom it was erased, not what).",
         quiet=quiet,
     )

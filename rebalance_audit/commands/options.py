@@ -204,6 +204,16 @@ def refuse_no_text(name: str, value: str) -> None:
         raise UsageError(f"{name} has bytes that are no character; write it in UTF-8.") from None
 
 
+def this_user() -> str:
+    """Who types this, for the record."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in containers
+        return "somebody"
+
+
 def period_ms(from_: str | None, to: str | None, now_ms: int) -> tuple[int | None, int | None]:
     """The period between --from and --to; None: open at that end. Raises UsageError if it ends before it begins."""
     from_ms = None if from_ is None else instant_ms("--from", from_, now_ms)

@@ -49,7 +49,7 @@ def ack(
     found = _incident(opened, incident)
     now_ms = time.time_ns() // 1_000_000
     try:
-        mine = acknowledgement(found, by or _user(), now_ms, reason)
+        mine = acknowledgement(found, by or options.this_user(), now_ms, reason)
     except ResponseRefused as refused:
         raise UsageError(str(refused)) from None
     stands = standing(found, respond(opened, mine), now_ms)
@@ -93,7 +93,7 @@ def silence(
     for name, value in (("PATTERN", pattern), ("--reason", reason or ""), ("--by", by or "")):
         options.refuse_no_text(name, value)
     try:
-        mine = silenced(pattern, by or _user(), now_ms, _end(until, now_ms), reason, cluster_id)
+        mine = silenced(pattern, by or options.this_user(), now_ms, _end(until, now_ms), reason, cluster_id)
     except ResponseRefused as refused:
         raise UsageError(str(refused)) from None
     if to and mine.until_ms == now_ms:
@@ -182,12 +182,3 @@ def _incident(opened: Any, named: str) -> Incident:
     if not near and not open_ones:
         hint = "`export incident` lists them all."
     raise UsageError(f"There is no incident {shown(named)!r} at {opened.location}; {hint}")
-
-
-def _user() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in containers
-        return "somebody"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import getpass
 import hashlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -95,6 +98,50 @@ def test_what_was_not_worked_through_yet_is_not_erased_by_half(
     assert cli.run(["erase", GONE, "-w", filled.location]) == 1
     assert "rebalance-audit run -w" in capfd.readouterr().err
     assert rows(filled, GONE) == before
+
+
+@pytest.mark.parametrize(
+    ("where", "after"), [("rewrite", 0), ("rewrite", 4), ("forget_landed", 0), ("delete_unused", 3), ("append", 0)]
+)
+def test_the_same_command_finishes_an_erasure_that_was_interrupted(
+    filled: Warehouse, monkeypatch: pytest.MonkeyPatch, where: str, after: int
+) -> None:
+    other, whole, calls = rows(filled, KEPT), getattr(Warehouse, where), iter(range(1000))
+
+    def interrupted(*args: Any, **named: Any) -> Any:
+        if next(calls) >= after:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return whole(*args, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Warehouse, where, interrupted)
+        assert cli.run(["erase", GONE, "-w", filled.location, "--reason", "ticket 4711"]) == 1
+    opened = Warehouse.open(filled.location)
+    assert opened.query("SELECT * FROM gold.erasure").num_rows == 0
+    assert cli.run(["erase", GONE, "-w", filled.location, "--reason", "ticket 4711"]) == 0
+    assert list(places_of(GONE, opened)) == []
+    assert rows(opened, KEPT) == other
+    (noted,) = opened.query("SELECT * FROM gold.erasure").to_pylist()
+    assert noted["row_count"] == sum(of_table["row_count"] for of_table in noted["tables"]) > 50
+    assert cli.run(["audit", "verify", "-w", filled.location]) == 0
+    assert cli.run(["erase", GONE, "-w", filled.location]) == 2  # there is no such group now
+
+
+def test_nothing_is_erased_before_its_record_can_be_written(
+    filled: Warehouse, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = rows(filled, GONE)
+    for reason, why in ((f"{GONE} is to go", "--reason names the group"), ("\udcff", "no character")):
+        assert cli.run(["erase", GONE, "-w", filled.location, "--reason", reason]) == 2
+        assert why in capfd.readouterr().err
+    assert rows(filled, GONE) == before
+
+    def nameless() -> str:  # as for a container's user id
+        raise KeyError("getpwuid(): uid not found: 10001")
+
+    monkeypatch.setattr(getpass, "getuser", nameless)
+    assert cli.run(["erase", GONE, "-w", filled.location, "-q"]) == 0
+    assert filled.query('SELECT "by" FROM gold.erasure').to_pylist() == [{"by": "somebody"}]
 
 
 def test_a_group_that_is_not_there_is_said(filled: Warehouse, capfd: pytest.CaptureFixture[str]) -> None:
