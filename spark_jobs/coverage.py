@@ -13,7 +13,8 @@ from rebalance_audit.domain.model import node_of_log
 from rebalance_audit.domain.reassign.history import NO_ZONE
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.group_evidence import Clocks, node_clocks, stored
+from spark_jobs.clock_votes import stored
+from spark_jobs.group_evidence import Clocks, node_clocks
 from spark_jobs.readings import landing_order, readings_of
 
 _NOT_A_GAP = frozenset({"above_majority", "skipped"})

@@ -1,0 +1,341 @@
+"""The lines that vote on the clocks of a cluster's nodes, and the records that answer them.
+
+Small results of wide scans, so DuckDB makes them on the driver. `kept_votes` keeps them between two runs.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from operator import itemgetter
+from sys import intern
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from rebalance_audit.domain.gather.clocks import (
+    PAIRED_KINDS,
+    NodeClock,
+    infer_utc_offset_ms,
+    instants_of,
+    paired,
+    subject_of,
+)
+from rebalance_audit.domain.gather.groups import event_of_row
+from rebalance_audit.domain.model import GroupRecord, LogEvent, node_of_log
+from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.row_groups import row_count_in
+from rebalance_audit.warehouse.storage import relation
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs import kept_votes
+from spark_jobs.group_rows import places_table, rows_of_groups
+from spark_jobs.kept_votes import Answers, ClusterVotes, Number, Stretch, Versions, Voter, VotesByCluster
+
+PAIRS_PER_STRETCH = 20
+STRETCH_MS = 6 * 3_600_000
+"""For each node, each kind of line with a generation or epoch and each stretch of six hours, a limited number of lines
+votes on the node's clock: enough to outvote outliers, few enough to decode again. Which lines vote depends on the
+evidence alone, not on when it came."""
+
+_ROWS_AT_ONCE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class NodePairs:
+    """The events that show the clock of one node."""
+
+    cluster_id: str
+    node: str
+    zone: str | None
+    """The configured zone."""
+    pairs: array[int]
+    """Local time of a line, UTC time of the record it belongs to, local time of the next line and so on."""
+    first_ref: str | None
+    """One of these lines."""
+    clock: NodeClock
+    """What they show, worked out once: stages of a run ask five times."""
+
+
+@dataclass(slots=True)
+class Voting:
+    """The pairs at two table versions, with what they were made from, so that news can be added."""
+
+    versions: Versions
+    nodes: set[tuple[str, str]]
+    """Nodes with log events."""
+    zones: dict[str, dict[str, str]]
+    votes: VotesByCluster
+    noted: int | None = None
+    """The version of silver.group_event that the note is of."""
+    unnoted_rows: int = 0
+    """Events that came since."""
+    by_cluster: dict[str, list[NodePairs]] = field(default_factory=dict)
+    names: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set), init=False)
+    """Nodes with log events or a zone, by cluster."""
+
+    def __post_init__(self) -> None:
+        for cluster_id, node in (*self.nodes, *((c, node) for c, zones in self.zones.items() for node in zones)):
+            self.names[cluster_id].add(node)
+
+    @property
+    def pairs(self) -> list[NodePairs]:
+        return list(chain.from_iterable(of_cluster for _, of_cluster in sorted(self.by_cluster.items())))
+
+    def work_out(self, clusters: Iterable[str]) -> None:
+        """The pairs of these clusters' nodes anew."""
+        for cluster_id in sorted(clusters):
+            votes, zones = self.votes.of(cluster_id), self.zones.get(cluster_id, {})
+            self.by_cluster[cluster_id] = _pairs(cluster_id, self.names[cluster_id], zones, votes)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the note is too far behind."""
+        now = self.versions[0]
+        return now is not None and (
+            self.noted is None or now - self.noted > kept_votes.BEHIND or self.unnoted_rows > kept_votes.BEHIND_ROWS
+        )
+
+    def waits_for(self, stretch: Stretch, at_ms: int, ref: str) -> bool:
+        """Whether this line votes, because there are not enough lines before it."""
+        of_it = self.votes.of(stretch[0]).voters.get(stretch, [])
+        return len(of_it) < PAIRS_PER_STRETCH or (at_ms, ref) < of_it[-1][:2]
+
+
+_NUMBER = (
+    "coalesce(json_extract(detail, '$.fields.generation_id'), json_extract(detail, '$.fields.group_epoch'))::BIGINT"
+)
+_VALUE = "coalesce(json_extract(detail, '$.value.generation'), json_extract(detail, '$.value.epoch'))::BIGINT"
+_VOTES = (
+    f"source_kind = 'log' AND kind IN ({', '.join(repr(str(kind)) for kind in PAIRED_KINDS)}) "
+    f"AND group_id IS NOT NULL AND {_NUMBER} IS NOT NULL"
+)
+_ANSWERS = (
+    "source_kind = 'record' AND value IS NOT NULL "
+    "AND kind IN ('GroupMetadata', 'ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')"
+)
+_PLACE = f"cluster_id, node, kind, at_ms // {STRETCH_MS}"
+_FIRST = f"row_number() OVER (PARTITION BY {_PLACE} ORDER BY at_ms, ref) <= {PAIRS_PER_STRETCH}"
+# Each once: what a join looks up does not leave memory, whatever DuckDB's limit.
+_GROUPS_ASKED = "(SELECT DISTINCT cluster_id, group_id FROM voter)"
+_NUMBERS_ASKED = "(SELECT DISTINCT cluster_id, group_id, number FROM voter)"
+_SAME_NUMBER = f"record.cluster_id = voter.cluster_id AND record.group_id = voter.group_id AND {_VALUE} = voter.number"
+
+
+def all_votes(warehouse: Warehouse, versions: Versions) -> Voting:
+    """The votes on every node's clock at these versions of silver.group_event and bronze.source."""
+    events = stored(warehouse, "silver.group_event", versions[0])
+    zones = _zones(warehouse, versions[1])
+    found = Voting(versions, _nodes(events), zones, VotesByCluster())
+    if events is not None:
+        with cursor() as lines_db, cursor() as records_db:
+            # Wide columns are read of the few rows that are chosen, not of all among which they are chosen.
+            voter = lines_db.execute(
+                f"SELECT cluster_id, node, kind, at_ms, group_id, ref, {_NUMBER} number "
+                f"FROM {events} WHERE {_VOTES} QUALIFY {_FIRST}"
+            ).to_arrow_table()
+            for db in (lines_db, records_db):
+                db.register("voter", voter)
+            lines = _rows(
+                lines_db,
+                f"SELECT cluster_id, ref, node, kind, at_ms, group_id, source_kind, detail, number, "
+                f"at_ms // {STRETCH_MS} stretch "
+                f"FROM {events} JOIN voter USING (cluster_id, ref, node, kind, at_ms, group_id) ORDER BY cluster_id",
+            )
+            records = _rows(
+                records_db,
+                'SELECT cluster_id, group_id, source_kind, ref, at_ms, topic, partition, "offset", "key", "value", '
+                f"{_VALUE} number "
+                f"FROM (FROM {events} SEMI JOIN {_GROUPS_ASKED} USING (cluster_id, group_id) WHERE {_ANSWERS}) record "
+                f"SEMI JOIN {_NUMBERS_ASKED} voter ON {_SAME_NUMBER} ORDER BY cluster_id",
+            )
+            # Cluster by cluster: all votes of a large fleet as objects would take more than all else here.
+            answering = groupby(records, key=itemgetter("cluster_id"))
+            answers = next(answering, None)
+            for cluster_id, of_cluster in groupby(lines, key=itemgetter("cluster_id")):
+                votes = _votes_of(intern(cluster_id), of_cluster)
+                if answers is not None and answers[0] == cluster_id:
+                    _add_answers(votes.answers, answers[1])
+                    answers = next(answering, None)
+                found.votes.put(cluster_id, votes)
+                found.work_out([cluster_id])
+    found.work_out(found.names.keys() - found.by_cluster.keys())
+    return found
+
+
+def with_news(warehouse: Warehouse, known: Voting, asked: Versions) -> Voting | None:
+    """`known` with what came since; None where more than that must be read. A line behind the last of a stretch that
+    has votes enough changes nothing, nor does a record that no voter names."""
+    came = []
+    for table, since, until in zip(("silver.group_event", "bronze.source"), known.versions, asked, strict=True):
+        files = None if since is None or until is None else warehouse.appended(table, since, until)
+        if files is None:
+            return None
+        if known.versions[0] == known.noted and not all(map(warehouse.has_file, files)):
+            return None  # the note is of long ago
+        came.append(files)
+    events, sources = came
+    with cursor() as db:
+        with_zone = f"SELECT 1 FROM {relation(sources)} WHERE log_time_zone IS NOT NULL LIMIT 1" if sources else ""
+        if with_zone and db.execute(with_zone).fetchone():
+            return None
+        if not events:
+            known.versions = asked
+            return known
+        row_count = known.unnoted_rows + sum(row_count_in(file) for file in events)
+        new = relation(events)
+        nodes = db.execute(f"SELECT DISTINCT cluster_id, node FROM {new} WHERE source_kind = 'log'").fetchall()
+        if not known.nodes.issuperset(nodes):
+            return None
+        votes = db.execute(
+            f"SELECT {_PLACE}, at_ms, ref, group_id, {_NUMBER} FROM {new} WHERE {_VOTES} QUALIFY {_FIRST}"
+        ).fetchall()
+        votes = [vote for vote in sorted(votes, key=itemgetter(0)) if known.waits_for(vote[:4], *vote[4:6])]
+        named = {(vote[0], *vote[6:]) for vote in votes}
+        named = {number for number in sorted(named) if number not in known.votes.of(number[0]).answers}
+        answers = db.execute(f"SELECT cluster_id, group_id, {_VALUE}, ref FROM {new} WHERE {_ANSWERS}").fetchall()
+        answers = [
+            answer
+            for answer in sorted(answers, key=itemgetter(0))
+            if answer[:3] in known.votes.of(answer[0]).answers and answer[:3] not in named
+        ]
+        if not votes and not answers:
+            known.versions, known.unnoted_rows = asked, row_count
+            return known
+        db.register("chosen", _refs_table([(vote[0], vote[5]) for vote in votes] + [(a[0], a[3]) for a in answers]))
+        rows = {
+            (row["cluster_id"], row["ref"]): row
+            for row in _rows(db, f"SELECT * FROM {new} SEMI JOIN chosen USING (cluster_id, ref)")
+        }
+    answers_to_new = _answers_to(warehouse, named, asked[0])
+    new_votes, new_answers = _by_cluster(votes), _by_cluster(answers)
+    clusters = new_votes.keys() | new_answers.keys()
+    for cluster_id in clusters:
+        before = known.votes.of(cluster_id)
+        voters = {stretch: list(of_stretch) for stretch, of_stretch in before.voters.items()}
+        for _, node, kind, at, at_ms, ref, group_id, number in new_votes[cluster_id]:
+            of_stretch = voters.setdefault((cluster_id, node, kind, at), [])
+            if isinstance(line := event_of_row(rows[cluster_id, ref]), LogEvent):
+                of_stretch.append(_voter(at_ms, (cluster_id, group_id, number), line))
+        for of_stretch in voters.values():
+            of_stretch.sort(key=lambda voter: voter[:2])
+            del of_stretch[PAIRS_PER_STRETCH:]
+        found = {number: list(records) for number, records in before.answers.items()}
+        for _, group_id, number, ref in new_answers[cluster_id]:
+            if isinstance(record := event_of_row(rows[cluster_id, ref]), GroupRecord):
+                found[cluster_id, group_id, number] += instants_of(record)
+        numbers = {(cluster_id, group_id, number) for *_, group_id, number in new_votes[cluster_id]}
+        found |= {number: answers_to_new[number] for number in numbers & named}
+        still_named = {voter.number for of_place in voters.values() for voter in of_place}
+        known.votes.put(cluster_id, ClusterVotes(voters, {number: found[number] for number in still_named}))
+    known.work_out(clusters)
+    known.versions, known.unnoted_rows = asked, row_count
+    return known
+
+
+def _by_cluster(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]:
+    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for row in rows:
+        found[row[0]].append(row)
+    return found
+
+
+def _refs_table(refs: Sequence[tuple[str, str]]) -> pa.Table:
+    names = ("cluster_id", "ref")
+    return pa.table({name: pa.array([ref[at] for ref in refs], pa.string()) for at, name in enumerate(names)})
+
+
+def _answers_to(warehouse: Warehouse, numbers: Set[Number], event_version: int | None) -> Answers:
+    """What the records of these numbers say, among all there are."""
+    found: Answers = {number: [] for number in numbers}
+    if not numbers:
+        return found
+    groups = places_table({number[:2] for number in numbers})
+    asked = ["source_kind", "value", "kind"]
+    rows = rows_of_groups(warehouse, "silver.group_event", None, groups, _ANSWERS, event_version, asked=asked)
+    with cursor() as db:
+        db.register("record", rows)
+        for row in _rows(db, f"SELECT *, {_VALUE} number FROM record"):
+            number = row["cluster_id"], row["group_id"], row.pop("number")
+            if number in found and isinstance(record := event_of_row(row), GroupRecord):
+                found[number] += instants_of(record)
+    return found
+
+
+def _voter(at_ms: int, number: Number, line: LogEvent) -> Voter:
+    return Voter(at_ms, line.ref, number, intern(line.node), line.local_at_ms, subject_of(line))
+
+
+def _nodes(events: str | None) -> set[tuple[str, str]]:
+    """Nodes with log events."""
+    if events is None:
+        return set()
+    with cursor() as db:
+        return set(db.execute(f"SELECT DISTINCT cluster_id, node FROM {events} WHERE source_kind = 'log'").fetchall())
+
+
+def _add_answers(answers: Answers, rows: Iterable[dict[str, Any]]) -> None:
+    for row in rows:
+        number = row["cluster_id"], row["group_id"], row["number"]
+        if number in answers and isinstance(record := event_of_row(row), GroupRecord):
+            answers[number] += instants_of(record)
+
+
+def _votes_of(cluster_id: str, rows: Iterable[dict[str, Any]]) -> ClusterVotes:
+    """The votes of these lines, all of one cluster; without answers."""
+    voters: dict[Stretch, list[Voter]] = defaultdict(list)
+    answers: Answers = {}
+    for row in rows:
+        number = cluster_id, row["group_id"], row["number"]
+        if isinstance(line := event_of_row(row), LogEvent):
+            place = cluster_id, intern(row["node"]), intern(row["kind"]), row["stretch"]
+            voters[place].append(_voter(row["at_ms"], number, line))
+            answers.setdefault(number, [])
+    for of_place in voters.values():
+        of_place.sort(key=lambda voter: voter[:2])
+    return ClusterVotes(dict(voters), answers)
+
+
+def _pairs(cluster_id: str, nodes: Iterable[str], zones: Mapping[str, str], votes: ClusterVotes) -> list[NodePairs]:
+    lines = {voter.ref: voter for of_place in votes.voters.values() for voter in of_place}
+    parsed = sorted(lines.values(), key=lambda voter: (voter.local_at_ms, voter.ref))
+    pairs = paired(
+        ((voter.node, voter.local_at_ms, voter.subject) for voter in parsed),
+        chain.from_iterable(votes.answers.values()),
+    )
+    refs = {voter.node: voter.ref for voter in reversed(parsed)}
+    found = []
+    for node in sorted(nodes):
+        zone = zones.get(node)
+        of_node = sorted(pairs.get(node, ()))
+        clock = infer_utc_offset_ms(of_node, zone)
+        packed = array("q", chain.from_iterable(of_node))
+        found.append(NodePairs(cluster_id, node, zone, packed, refs.get(node), clock))
+    return found
+
+
+def _zones(warehouse: Warehouse, version: int | None) -> dict[str, dict[str, str]]:
+    """Configured zones by cluster and node; of several, the one of the latest reading."""
+    rows = warehouse.read(
+        "bronze.source", ["cluster_id", "source", "read_id", "log_time_zone"],
+        "kind = 'log' AND log_time_zone IS NOT NULL", version=version,
+    )  # fmt: skip
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for row in sorted(rows.to_pylist(), key=lambda r: (r["read_id"], r["source"])):
+        found[row["cluster_id"]][node_of_log(row["source"])] = row["log_time_zone"]
+    return found
+
+
+def stored(warehouse: Warehouse, table: str, version: int | None) -> str | None:
+    """The table at this version as DuckDB reads it; None if there is nothing."""
+    files = warehouse.files(table, version)
+    return relation(files) if files else None
+
+
+def _rows(db: duckdb.DuckDBPyConnection, sql: str) -> Iterator[dict[str, Any]]:
+    """Some at a time. Ask nothing else of `db` meanwhile."""
+    for batch in db.execute(sql).to_arrow_reader(_ROWS_AT_ONCE):
+        yield from batch.to_pylist()
