@@ -33,7 +33,7 @@ from spark_jobs.engine import ArrowTask, parcel
 from spark_jobs.group_evidence import Clocks
 from spark_jobs.group_rows import Place
 from spark_jobs.parcel_plan import EVENTS, ParcelPlan
-from spark_jobs.task_files import Flags, Numbers, batches_of, numbers_of
+from spark_jobs.task_files import Flags, Numbers, batches_of, numbers_of, places_of
 
 PARCEL_BYTES = 4 << 20
 """Well below what Spark's shuffle takes as one row."""
@@ -147,11 +147,12 @@ def _placed(heads: pa.RecordBatch, plan: ParcelPlan) -> tuple[Numbers, pa.Array,
 def _instants(events: pa.RecordBatch, clocks: Clocks) -> Numbers:
     """Records have their time; that of a line is local, and its node's clock gives the instant."""
     at_ms: Numbers = events["at_ms"].to_numpy().astype(np.int64)
-    known = {(cluster_id, node): clock for cluster_id, by_node in clocks.items() for node, clock in by_node.items()}
-    of_rows = numbers_of(events["cluster_id"], events["node"], {place: n for n, place in enumerate(known)})
-    for number, clock in enumerate(known.values()):
-        lines = np.flatnonzero(of_rows == number)
-        at_ms[lines] = [clock.to_utc_ms(local_at_ms) for local_at_ms in at_ms[lines].tolist()]
+    # Only nodes that are in the batch: a fleet has thousands, and a row group lines of a few.
+    nodes, of_rows = places_of(events["cluster_id"], events["node"])
+    for number, (cluster_id, node) in enumerate(nodes):
+        if node is not None and (clock := clocks.get(cluster_id, {}).get(node)) is not None:
+            lines = np.flatnonzero(of_rows == number)
+            at_ms[lines] = [clock.to_utc_ms(local_at_ms) for local_at_ms in at_ms[lines].tolist()]
     return at_ms
 
 

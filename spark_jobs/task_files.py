@@ -152,14 +152,19 @@ def numbers_of(clusters: pa.Array, groups: pa.Array, known: Groups) -> Numbers:
     if len(clusters) <= _FEW_ROWS:
         of_rows = zip(clusters.to_pylist(), groups.to_pylist(), strict=True)
         return np.array([known.get(place, -1) for place in of_rows], np.int64)
+    places, at = places_of(clusters, groups)
+    return np.array([known.get(place, -1) for place in places], np.int64)[at]
+
+
+def places_of(clusters: pa.Array, groups: pa.Array) -> tuple[list[tuple[str, Any]], Numbers]:
+    """The distinct (cluster, group or None), and for each row which of them it has."""
     cluster, group = _encoded(clusters), _encoded(groups)
     width = len(group.dictionary) + 1
     codes = cluster.indices.to_numpy(zero_copy_only=False).astype(np.int64) * width
     codes += group.indices.fill_null(width - 1).to_numpy(zero_copy_only=False)
-    distinct, places = np.unique(codes, return_inverse=True)
+    distinct, at = np.unique(codes, return_inverse=True)
     cluster_ids, group_ids = cluster.dictionary.to_pylist(), [*group.dictionary.to_pylist(), None]
-    found = [known.get((cluster_ids[code // width], group_ids[code % width]), -1) for code in distinct.tolist()]
-    return np.array(found, np.int64)[places]
+    return [(cluster_ids[code // width], group_ids[code % width]) for code in distinct.tolist()], at
 
 
 def parted(rows: pa.RecordBatch, numbers: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:

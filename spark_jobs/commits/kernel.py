@@ -92,13 +92,18 @@ def decode_commits(key: pa.Array, value: pa.Array) -> DecodedCommits:
 
 
 def _distinct(column: pa.Array) -> tuple[Ints, pa.BinaryArray]:
-    """A code per row, and the values the codes stand for; null is a value too."""
+    """A code per row, and the values the codes stand for; null is a value too. Rows of one cluster that were chosen
+    among many come with the keys of all."""
     encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
     codes, values = encoded.indices, plain_binary(encoded.dictionary)
     if codes.null_count:
         codes = codes.fill_null(len(values))
         values = pa.concat_arrays([values, pa.nulls(1, pa.binary())])
-    return codes.to_numpy(zero_copy_only=False), values
+    numbers = codes.to_numpy(zero_copy_only=False)
+    is_used = np.bincount(numbers, minlength=len(values)) > 0
+    if not is_used.all():
+        numbers, values = (np.cumsum(is_used) - 1)[numbers], values.filter(pa.array(is_used))
+    return numbers, values
 
 
 # Keys

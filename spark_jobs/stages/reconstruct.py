@@ -94,6 +94,10 @@ def run(context: Run) -> bool:
 
 Names = dict[str, list[list[str]]]
 """(topic id, topic) by cluster, sorted."""
+Topics = dict[str, list[tuple[str, str]]]
+"""The same, as a fold takes them."""
+Points = Mapping[Place, Mapping[str, Any]]
+"""The checkpoint that the fold of a group starts from."""
 
 
 def _topic_names(context: Run, batch: Batch) -> Names:
@@ -264,7 +268,8 @@ def _fold(context: Run, batch: Batch, plan: ParcelPlan, names: Names, settled: S
     with context.staging_folder() as folder:
         written: dict[str, list[str]] = {}
         if places:
-            folding = _folding(folder, plan.clocks, names, settled.points)
+            topics = {cluster_id: [(id_, topic) for id_, topic in known] for cluster_id, known in names.items()}
+            folding = _folding(folder, engine.share((plan.clocks, topics, settled.points)))
             work = evidence_of(context, batch, plan)
             folded = engine.gather(work, packing(engine.share(plan)), folding, WRITTEN, buckets=plan.bucket_count)
             written = files_by_table(folded)
@@ -280,18 +285,18 @@ def _fold(context: Run, batch: Batch, plan: ParcelPlan, names: Names, settled: S
             context.replace(table, files, keys, batch.batch_id, batch.transaction, since=column)
 
 
-def _folding(folder: str, clocks: Clocks, names: Names, points: Mapping[Place, Mapping[str, Any]]) -> ArrowTask:
+def _folding(folder: str, shared: Callable[[], tuple[Clocks, Topics, Points]]) -> ArrowTask:
     window, around = WINDOW, AROUND
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = TaskWriter(folder)
+        clocks, topics, points = shared()
         waiting: dict[str, list[Any]] = {table: [] for table in _MAKERS}
 
         def write(table: str) -> None:
             writer.add(table, pa.RecordBatch.from_struct_array(_MAKERS[table](waiting[table], _TYPES[table])))
             waiting[table] = []
 
-        topics = {cluster_id: [(topic_id, topic) for topic_id, topic in known] for cluster_id, known in names.items()}
         for (cluster_id, group_id), pieces in groups_in(batches):
             known = clocks.get(cluster_id, {}), topics.get(cluster_id, [])
             point = points.get((cluster_id, group_id))

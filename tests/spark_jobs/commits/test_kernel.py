@@ -143,3 +143,19 @@ def test_many_copies_of_damaged_commits_go_through_the_blocks(seed: int) -> None
             pairs.append((key, bytes(varied)))
     random.shuffle(pairs)
     assert_as_the_domain_reads(pairs)
+
+
+def test_of_chosen_rows_only_their_own_keys_are_parsed() -> None:
+    pairs: list[Pair] = [
+        *(a_commit(n) for n in range(60)),
+        (b"\xff\xff", b""),
+        (None, b""),
+        (b"\x00\x02\x00\x01g", b""),
+    ]
+    keys, values = (pa.array(column, pa.binary()) for column in zip(*pairs, strict=True))
+    whole = pa.record_batch({"key": keys.dictionary_encode(), "value": values})
+    for chosen in ([5, 3, 41], [60, 7], [61, 62], []):
+        some = whole.take(pa.array(chosen, pa.int64()))
+        commits = kernel.decode_commits(some["key"], some["value"])
+        assert rows(commits) == [by_domain(*pairs[at]) for at in chosen]
+        assert len(commits.keys.verdict) == len({pairs[at][0] for at in chosen})
