@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,6 +15,9 @@ from .processes import LabError, now_ms, wait_until
 
 DO_NOT_ALWAYS_REPORT = {"librdkafka", "kafkajs", "kafka-python"}
 """Libraries that say nothing of a generation, or only when it has lasted until a heartbeat or a poll."""
+
+HEARTBEAT_S = 3.0
+"""The interval by default, of Java's clients and workers and of the other libraries in the lab."""
 
 
 class Notebook:
@@ -151,6 +156,10 @@ class Notebook:
             if faults:
                 raise LabError(f"Group {group} went otherwise than the scenario says: {'; '.join(faults)}.")
 
+    def rest(self, seconds: float) -> None:
+        """Let the situation stand, so that commits and heartbeats happen in it."""
+        time.sleep(seconds)
+
     def _declare(self, group: str, **facts: str) -> None:
         self.groups[group] = dict(facts) | {"rebalances": []}
         self._present.setdefault(group, [])
@@ -158,6 +167,10 @@ class Notebook:
     def _note(self, action: str, subject: str, *, at_ms: int | None = None, **more: object) -> None:
         self.actions.append({"at_ms": at_ms or now_ms(), "action": action, "subject": subject, **more})
         self._say(f"{action} {subject}")
+
+    def _rest_a_while(self) -> None:
+        """What is killed next dies at any moment between two heartbeats, not always at the same."""
+        time.sleep(random.uniform(0, HEARTBEAT_S))
 
     def _wait(self, what: str, is_so: Callable[[], bool], timeout_s: float) -> None:
         wait_until(what, is_so, timeout_s=timeout_s)

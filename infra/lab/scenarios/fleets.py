@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from infra.lab.clients import kip848_settings, plain_settings
+from infra.lab.clients import kip848_settings
 from infra.lab.configs import version_key
 from infra.lab.driver import Driver
 from rebalance_audit.domain.causes import Cause
 
 from .connect import Workers
+from .groups import Groups
 from .members import Kip848Members, Members
 from .scenario import KIP848_BROKER, scenario
 
@@ -178,26 +178,13 @@ def one_name_in_two_groups(driver: Driver) -> None:
 def paused(driver: Driver) -> None:
     """A Java, a librdkafka and a kafkajs group of two; the second member of each pauses what it holds for 20 s and goes
     on, as one that waits for a database does. Then each closes."""
-    driver.topics(orders=4)
-    driver.produce(per_second=TICKS_PER_S)
-    libraries = {"j": "java", "r": "librdkafka", "k": "kafkajs"}
-    for library in libraries.values():
-        assignor = "roundrobin" if library == "kafkajs" else "range"
-        driver.group(f"{library}-app", group_type="classic", mode="eager", assignor=assignor)
-    for number in "12":
-        for letter, library in libraries.items():
-            driver.join(f"{letter}{number}", f"{library}-app", ["orders"], library=library)
-            driver.expect(f"{library}-app", Cause.MEMBER_JOINED, [f"{letter}{number}"])
-        for library in libraries.values():
-            driver.settle(f"{library}-app", quiet_s=QUIET_S)
+    groups = Groups(driver, {"j": "java", "r": "librdkafka", "k": "kafkajs"}, partitions=4)
+    groups.come("1", "2")
     driver.rest(14)
-    driver.pause_briefly(*(f"{letter}2" for letter in libraries), seconds=20)
+    driver.pause_briefly(*groups.names("2"), seconds=20)
     driver.rest(14)
-    for letter, library in libraries.items():
-        driver.leave(f"{letter}2")
-        driver.expect(f"{library}-app", Cause.MEMBER_LEFT, [f"{letter}2"])
-    for library in libraries.values():
-        driver.settle(f"{library}-app", quiet_s=QUIET_S)
+    groups.leave("2")
+    groups.settle()
 
 
 @scenario(brokers=3, since="4.0.0", broker_properties=KIP848_BROKER)
@@ -255,61 +242,34 @@ def frozen_after_silence(driver: Driver) -> None:
     """Groups of Java, librdkafka, sarama and franz-go members: their topic falls silent for 14 s. The second member of
     each is stopped with SIGSTOP 6 s into the silence, and goes on 12 s after it has ended (session 45 s). It closes."""
     libraries = {"j": "java", "r": "librdkafka", "s": "sarama", "f": "franz-go"}
-    driver.topics(orders=4)
-    driver.produce(per_second=TICKS_PER_S)
-    for library in libraries.values():
-        driver.group(f"{library}-app", group_type="classic", mode="eager", assignor="range")
-    for number in "12":
-        for letter, library in libraries.items():
-            driver.join(f"{letter}{number}", f"{library}-app", ["orders"], library=library, session_timeout_ms=45_000)
-            driver.expect(f"{library}-app", Cause.MEMBER_JOINED, [f"{letter}{number}"])
-        _settle(driver, [f"{library}-app" for library in libraries.values()])
+    groups = Groups(driver, libraries, partitions=4)
+    groups.come("1", "2", session_timeout_ms=45_000)
     driver.rest(14)
     driver.fall_silent()
     driver.rest(6)
-    seconds = [f"{letter}2" for letter in libraries]
-    driver.begin_stall(*seconds)
+    driver.begin_stall(*groups.names("2"))
     driver.rest(8)
     driver.produce(per_second=TICKS_PER_S)
     driver.rest(12)
-    driver.end_stall(*seconds)
+    driver.end_stall(*groups.names("2"))
     driver.rest(14)
-    for letter, library in libraries.items():
-        driver.leave(f"{letter}2")
-        driver.expect(f"{library}-app", Cause.MEMBER_LEFT, [f"{letter}2"])
-    _settle(driver, [f"{library}-app" for library in libraries.values()])
-
-
-def _settle(driver: Driver, groups: Sequence[str]) -> None:
-    for group in groups:
-        driver.settle(group, quiet_s=QUIET_S)
+    groups.leave("2")
+    groups.settle()
 
 
 @scenario(since="4.0.0", broker_properties=KIP848_BROKER)
 def silent_close_kip848(driver: Driver) -> None:
     """Three KIP-848 groups of two, of Java, librdkafka and franz-go: nothing is produced for 16 s, which is longer than
     max.poll.interval.ms (12 s). Then the second member of each closes, and the first: nobody was late."""
+    own = {letter: {"max_poll_interval_ms": 12_000} for letter in "jr"}  # franz-go has no such setting
     libraries = {"j": "java", "r": "librdkafka", "f": "franz-go"}
-    driver.topics(orders=4)
-    driver.produce(per_second=TICKS_PER_S)
-    first = 2 if version_key(driver.cluster.version) >= (4, 3) else 1
-    groups = [f"{library}-app" for library in libraries.values()]
-    for group in groups:
-        driver.group(group, group_type="consumer", mode="server", assignor="uniform", first_number=first)
-    for number in "12":
-        for letter, library in libraries.items():
-            server = kip848_settings(max_poll_interval_ms=12_000)
-            settings = plain_settings("server") if library == "franz-go" else server
-            driver.join(f"{letter}{number}", f"{library}-app", ["orders"], library=library, settings=settings)
-            driver.expect(f"{library}-app", Cause.MEMBER_JOINED, [f"{letter}{number}"])
-        _settle(driver, groups)
+    groups = Groups(driver, libraries, partitions=4, is_kip848=True, own=own)
+    groups.come("1", "2")
     driver.rest(6)
     driver.fall_silent()
     driver.rest(16)
     for number, outcome in (("2", "completed"), ("1", "emptied")):
-        for letter, library in libraries.items():
-            driver.leave(f"{letter}{number}")
-            driver.expect(f"{library}-app", Cause.MEMBER_LEFT, [f"{letter}{number}"], outcome=outcome)
+        groups.leave(number, outcome=outcome)
         driver.rest(8)
 
 
@@ -348,14 +308,17 @@ def quiet_partitions(driver: Driver) -> None:
             assignor = "roundrobin" if library == "kafkajs" else "range"
             facts = {"group_type": "classic", "mode": "eager", "assignor": assignor}
         driver.group(f"{letter}-app", **facts)
-    groups = [f"{letter}-app" for letter in libraries]
+
+    def settle() -> None:
+        for letter in libraries:
+            driver.settle(f"{letter}-app", quiet_s=QUIET_S)
 
     def come(number: str) -> None:
         for letter, library in libraries.items():
             settings = kip848_settings() if letter == "m" else None
             driver.join(f"{letter}{number}", f"{letter}-app", ["orders"], library=library, settings=settings)
             driver.expect(f"{letter}-app", Cause.MEMBER_JOINED, [f"{letter}{number}"])
-        _settle(driver, groups)
+        settle()
 
     come("1")
     come("2")
@@ -365,7 +328,7 @@ def quiet_partitions(driver: Driver) -> None:
     for letter in libraries:
         driver.leave(f"{letter}2")
         driver.expect(f"{letter}-app", Cause.MEMBER_LEFT, [f"{letter}2"])
-    _settle(driver, groups)
+    settle()
     come("2")
 
 
@@ -374,41 +337,29 @@ def all_at_once(driver: Driver) -> None:
     """Groups of Java, librdkafka, sarama and kafkajs on a broker that waits 3 s for the first members: three come at
     once, all are closed at once, as a deployment is scaled to nothing, and come at once again. Then two are killed."""
     libraries = {"j": "java", "r": "librdkafka", "s": "sarama", "k": "kafkajs"}
-    driver.topics(orders=6)
-    driver.produce(per_second=TICKS_PER_S)
-    groups = {letter: f"{library}-app" for letter, library in libraries.items()}
-    for letter, library in libraries.items():
-        assignor = "roundrobin" if library == "kafkajs" else "range"
-        driver.group(groups[letter], group_type="classic", mode="eager", assignor=assignor)
+    groups = Groups(driver, libraries, partitions=6)
 
     def come() -> None:
-        for letter, library in libraries.items():
-            for number in "123":
-                driver.join(f"{letter}{number}", groups[letter], ["orders"], library=library)
-            driver.expect(groups[letter], Cause.MEMBER_JOINED, [f"{letter}{number}" for number in "123"])
+        for number in "123":
+            groups.start(number)
+        groups.expect(Cause.MEMBER_JOINED, "123")
         driver.rest(8)
-        for letter in libraries:
-            while driver.expect_if_written(groups[letter], Cause.MEMBER_JOINED, []):
-                pass
-        _settle(driver, list(groups.values()))
+        groups.expect_written(Cause.MEMBER_JOINED)
+        groups.settle()
 
     come()
     driver.rest(6)
-    driver.leave_together(*(f"{letter}{number}" for letter in libraries for number in "123"))
+    driver.leave_together(*(name for number in "123" for name in groups.names(number)))
     driver.rest(4)
-    for letter in libraries:
-        while driver.expect_if_written(groups[letter], Cause.MEMBER_LEFT, []):
-            pass
-        driver.expect(groups[letter], Cause.MEMBER_LEFT, [], outcome="emptied")
+    groups.expect_written(Cause.MEMBER_LEFT)
+    groups.expect(Cause.MEMBER_LEFT, "", outcome="emptied")
     come()
-    for letter in libraries:
-        driver.kill_together(f"{letter}2", f"{letter}3")
-        driver.expect(groups[letter], Cause.MEMBER_SESSION_EXPIRED, [f"{letter}2", f"{letter}3"])
+    for second, third in zip(groups.names("2"), groups.names("3"), strict=True):
+        driver.kill_together(second, third)
+    groups.expect(Cause.MEMBER_SESSION_EXPIRED, "23")
     driver.rest(14)
-    for letter in libraries:
-        while driver.expect_if_written(groups[letter], Cause.MEMBER_SESSION_EXPIRED, []):
-            pass
-    _settle(driver, list(groups.values()))
+    groups.expect_written(Cause.MEMBER_SESSION_EXPIRED)
+    groups.settle()
     driver.rest(6)
 
 
@@ -417,29 +368,16 @@ def stuck_kip848(driver: Driver) -> None:
     """KIP-848 groups of two, of librdkafka and of franz-go: the application of the second member is stuck for 25 s,
     longer than max.poll.interval.ms (9 s). librdkafka sends no heartbeats from then on, its session (10 s) ends, and
     it is back under the same id; franz-go goes on. Then both close."""
-    libraries = {"r": "librdkafka", "f": "franz-go"}
-    driver.topics(orders=4)
-    driver.produce(per_second=TICKS_PER_S)
-    first = 2 if version_key(driver.cluster.version) >= (4, 3) else 1
-    groups = {letter: f"{library}-app" for letter, library in libraries.items()}
-    for group in groups.values():
-        driver.group(group, group_type="consumer", mode="server", assignor="uniform", first_number=first)
-    for number in "12":
-        for letter, library in libraries.items():
-            settings = plain_settings("server") if letter == "f" else kip848_settings(max_poll_interval_ms=9000)
-            driver.join(f"{letter}{number}", groups[letter], ["orders"], library=library, settings=settings)
-            driver.expect(groups[letter], Cause.MEMBER_JOINED, [f"{letter}{number}"])
-        _settle(driver, list(groups.values()))
+    own = {"r": {"max_poll_interval_ms": 9000}}
+    groups = Groups(driver, {"r": "librdkafka", "f": "franz-go"}, partitions=4, is_kip848=True, own=own)
+    groups.come("1", "2")
     driver.rest(12)
-    for letter in libraries:
-        driver.send(f"{letter}2", "stall 25000")
-    driver.expect(groups["r"], Cause.MEMBER_SESSION_EXPIRED, ["r2"], members=["r1"])
+    groups.each("2", lambda name: driver.send(name, "stall 25000"))
+    driver.expect(groups.group("r"), Cause.MEMBER_SESSION_EXPIRED, ["r2"], members=["r1"])
     driver.rest(28)
-    driver.expect(groups["r"], Cause.MEMBER_JOINED, ["r2"])
+    driver.expect(groups.group("r"), Cause.MEMBER_JOINED, ["r2"])
     driver.rest(8)
-    _settle(driver, list(groups.values()))
-    for letter in libraries:
-        driver.leave(f"{letter}2")
-        driver.expect(groups[letter], Cause.MEMBER_LEFT, [f"{letter}2"])
-    _settle(driver, list(groups.values()))
+    groups.settle()
+    groups.leave("2")
+    groups.settle()
     driver.rest(6)

@@ -7,7 +7,8 @@ from typing import Any
 
 from infra.lab.clients import kip848_settings
 from infra.lab.configs import Settings, version_key
-from infra.lab.driver import QUIET_S, Driver
+from infra.lab.driver import Driver
+from infra.lab.orders.settling import QUIET_S
 from rebalance_audit.domain.causes import Cause
 
 
