@@ -20,7 +20,7 @@ class ConnectQuestions(FleetQuestions):
             SELECT cluster_id, group_id FROM (
                 SELECT cluster_id, group_id, (to_ms IS NULL AND state IN (SELECT unnest(?::VARCHAR[])))::INT AS down,
                        from_ms AS at_ms FROM gold.connect_task
-                UNION ALL SELECT cluster_id, group_id, 0, last_rebalance_at_ms FROM gold.group
+                UNION ALL SELECT cluster_id, group_id, 0, last_rebalance_at_ms FROM flat.group
                 WHERE protocol_type = 'connect')
             LEFT JOIN (
                 SELECT cluster_id, group_id, coalesce(sum(cost_seconds), 0) AS open_cost FROM (

@@ -9,10 +9,10 @@ from app.queries.tables import Tables, finding_of, made
 
 MOST_SUBJECTS = 1_000
 """To choose from."""
-_WITH_TEAM = """
-    gold.finding f LEFT JOIN (SELECT cluster_id, group_id, any_value(team) AS team FROM gold.group GROUP BY ALL) g
-      ON g.cluster_id = f.cluster_id AND g.group_id = f.group_id
-"""
+MOST_ON_A_PAGE = 20
+_TEAMS = "(SELECT cluster_id, group_id, any_value(team) AS team FROM flat.group WHERE team IS NOT NULL GROUP BY ALL) g"
+"""Most fleets have none: then there is nothing to join."""
+_WITH_TEAM = f"gold.finding f LEFT JOIN {_TEAMS} ON g.cluster_id = f.cluster_id AND g.group_id = f.group_id"
 _ORDER = (
     "f.status, CASE f.severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, "
     "f.last_seen_at_ms DESC, f.finding_id"
@@ -24,12 +24,15 @@ class FindingQuestions(Tables):
         """Open before resolved, worst first, newest first; `most` of them after so many."""
         where, params = _condition(asked)
         limit = "" if most is None else f" LIMIT {most:d} OFFSET {after:d}"
-        rows = self.rows(f"SELECT f.*, g.team FROM {_WITH_TEAM} WHERE {where} ORDER BY {_ORDER}{limit}", params)
+        chosen = f"SELECT f.* FROM {_source(asked)} WHERE {where} ORDER BY {_ORDER}{limit}"
+        rows = self.rows(
+            f"SELECT f.*, g.team FROM {_WITH_TEAM.replace('gold.finding', f'({chosen})')} ORDER BY {_ORDER}", params
+        )
         return [finding_of(row) for row in rows]
 
     def finding_count(self, asked: FindingFilter) -> int:
         where, params = _condition(asked)
-        found: int = self.rows(f"SELECT count(*) AS n FROM {_WITH_TEAM} WHERE {where}", params)[0]["n"]
+        found: int = self.rows(f"SELECT count(*) AS n FROM {_source(asked)} WHERE {where}", params)[0]["n"]
         return found
 
     def finding_sums(self, asked: FindingFilter) -> FindingSums:
@@ -65,6 +68,10 @@ class FindingQuestions(Tables):
     def finding(self, cluster_id: str, finding_id: str) -> FindingRow | None:
         rows = self.rows("SELECT * FROM gold.finding WHERE cluster_id = ? AND finding_id = ?", (cluster_id, finding_id))
         return finding_of(rows[0]) if rows else None
+
+
+def _source(asked: FindingFilter) -> str:
+    return "gold.finding f" if asked.team is None else _WITH_TEAM
 
 
 def _condition(asked: FindingFilter) -> tuple[str, tuple[str | int, ...]]:

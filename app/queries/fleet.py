@@ -17,11 +17,11 @@ _ROUNDED = (
 
 class FleetQuestions(Tables):
     def group_count(self) -> int:
-        return int(self.rows("SELECT count(*) AS n FROM gold.group")[0]["n"])
+        return int(self.rows("SELECT count(*) AS n FROM flat.group")[0]["n"])
 
     def state(self) -> Contents:
         row = self.rows(
-            "SELECT (SELECT count(*) FROM gold.group) AS groups, (SELECT count(*) FROM bronze.record) AS records,"
+            "SELECT (SELECT count(*) FROM flat.group) AS groups, (SELECT count(*) FROM bronze.record) AS records,"
             " (SELECT count(*) FROM bronze.log_line) AS lines"
         )[0]
         return Contents(
@@ -52,7 +52,7 @@ class FleetQuestions(Tables):
         """Freshest last, so that what stopped being watched is seen first."""
         rows = self.rows(
             f"""
-            WITH g AS (SELECT cluster_id, count(*) AS groups FROM gold.group GROUP BY 1),
+            WITH g AS (SELECT cluster_id, count(*) AS groups FROM flat.group GROUP BY 1),
                  r AS (SELECT r.cluster_id, count(*) FILTER ({COUNTED}) AS rebalances, min({AT}) AS f, max({AT}) AS t
                        FROM flat.rebalance r GROUP BY 1),
                  c AS (SELECT cluster_id, count(*) FILTER (is_gap) AS gaps, count(DISTINCT source) AS sources,
@@ -147,7 +147,7 @@ class FleetQuestions(Tables):
     def costliest_groups(self, most: int) -> list[tuple[str, str]]:
         """Cluster and group, by what they ever cost."""
         rows = self.rows(
-            "SELECT cluster_id, group_id FROM gold.group ORDER BY resource_seconds_estimate DESC NULLS LAST,"
+            "SELECT cluster_id, group_id FROM flat.group ORDER BY resource_seconds_estimate DESC NULLS LAST,"
             f" rebalance_count DESC, cluster_id, group_id LIMIT {most:d}"
         )
         return [(row["cluster_id"], row["group_id"]) for row in rows]

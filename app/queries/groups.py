@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
+import pyarrow as pa
 
 from app.answers.rows import CauseShare, Group, Span
 from app.queries.tables import AT, COUNTED, Tables
@@ -14,32 +17,23 @@ _OF_GROUP = f"r.cluster_id = ? AND r.group_id = ? AND {AT} BETWEEN ? AND ?"
 
 
 class GroupQuestions(Tables):
-    def groups(self, span: Span) -> pd.DataFrame:
+    def groups(self, span: Span) -> pa.Table:
         """One row per group with its numbers in the span: with open incidents first, the gravest before others, then by
-        cost. `worst_severity` is of its open incidents.
+        cost. `worst_severity` is of its open incidents; `found_by` has all that one may search for, in lower case.
 
-        `rebalances_over_time` cuts the span into equal parts, oldest first. Costs and pauses are NaN where not known.
+        Costs and pauses are null where not known. Arrow, since a fleet has 100,000 of them and a page shows 500.
         """
-        bucket_ms = max(1, span.length_ms / SPARK_BUCKETS)
-        return self.frame(
+        return self.table(
             f"""
-            WITH hits AS (
-                SELECT r.cluster_id, r.group_id, r.pause_estimate_ms, r.resource_seconds_estimate, r.expected,
-                       least({SPARK_BUCKETS - 1}, floor(({AT} - ?) / ?))::INT AS bucket, {COUNTED} AS is_counted
-                FROM flat.rebalance r WHERE {AT} BETWEEN ? AND ?),
-            per_bucket AS (SELECT cluster_id, group_id, bucket, count(*) AS n FROM hits WHERE is_counted GROUP BY ALL),
-            lines AS (
-                SELECT cluster_id, group_id, map_from_entries(list((bucket, n))) AS by_bucket
-                  FROM per_bucket GROUP BY ALL),
-            sums AS (
-                SELECT cluster_id, group_id, count(*) FILTER (is_counted) AS rebalances,
-                       count(*) FILTER (is_counted AND NOT expected) AS unexpected,
-                       quantile_cont(pause_estimate_ms, 0.95) AS pause_p95_ms, {numbers.COST} AS cost
-                FROM hits GROUP BY ALL),
+            WITH sums AS (
+                SELECT r.cluster_id, r.group_id, count(*) FILTER ({COUNTED}) AS rebalances,
+                       count(*) FILTER ({COUNTED} AND NOT r.expected) AS unexpected,
+                       quantile_cont(r.pause_estimate_ms, 0.95) AS pause_p95_ms, {numbers.COST} AS cost
+                FROM flat.rebalance r WHERE {AT} BETWEEN ? AND ? GROUP BY ALL),
             troubles AS (
                 SELECT cluster_id, unnest(group_ids) AS group_id,
                        CASE severity WHEN 'critical' THEN 2 WHEN 'warning' THEN 1 ELSE 0 END AS rank
-                FROM gold.incident WHERE status = 'open' AND NOT expected),
+                FROM flat.incident WHERE status = 'open' AND NOT expected),
             opened AS (SELECT cluster_id, group_id, count(*) AS n, max(rank) AS rank FROM troubles GROUP BY ALL)
             SELECT g.cluster_id, g.group_id, g.team, g.group_type, g.protocol_type, g.state, g.mode, g.assignor,
                    g.member_count, g.resource_count, coalesce(s.rebalances, 0) AS rebalances,
@@ -47,13 +41,30 @@ class GroupQuestions(Tables):
                    coalesce(o.n, 0) AS open_incident_count,
                    CASE o.rank WHEN 2 THEN 'critical' WHEN 1 THEN 'warning' WHEN 0 THEN 'info' END AS worst_severity,
                    g.last_rebalance_at_ms,
-                   [coalesce(l.by_bucket[b], 0)::INT FOR b IN range({SPARK_BUCKETS})] AS rebalances_over_time
-            FROM gold.group g LEFT JOIN sums s USING (cluster_id, group_id) LEFT JOIN lines l USING (cluster_id,
-              group_id) LEFT JOIN opened o USING (cluster_id, group_id)
+                   lower(concat_ws(chr(10), g.group_id, g.team, g.assignor, g.state, g.cluster_id)) AS found_by
+            FROM flat.group g LEFT JOIN sums s USING (cluster_id, group_id)
+              LEFT JOIN opened o USING (cluster_id, group_id)
             ORDER BY o.rank DESC NULLS LAST, s.cost DESC NULLS LAST, rebalances DESC, g.cluster_id, g.group_id
             """,
-            (span.from_ms, bucket_ms, span.from_ms, span.to_ms),
+            (span.from_ms, span.to_ms),
         )
+
+    def over_time(self, span: Span, groups: Sequence[tuple[str, str]]) -> list[list[int]]:
+        """Of each of these (cluster, group), how many rebalances it had in equal parts of the span, oldest first."""
+        bucket_ms = max(1, span.length_ms / SPARK_BUCKETS)
+        rows = self.rows(
+            f"""
+            WITH asked AS (SELECT unnest(?::VARCHAR[]) AS cluster_id, unnest(?::VARCHAR[]) AS group_id)
+            SELECT cluster_id, group_id, least({SPARK_BUCKETS - 1}, floor(({AT} - ?) / ?))::INT AS bucket, count(*) AS n
+            FROM flat.rebalance r SEMI JOIN asked USING (cluster_id, group_id)
+            WHERE {AT} BETWEEN ? AND ? AND {COUNTED} GROUP BY ALL
+            """,
+            ([c for c, _ in groups], [g for _, g in groups], span.from_ms, bucket_ms, span.from_ms, span.to_ms),
+        )
+        found = {group: [0] * SPARK_BUCKETS for group in groups}
+        for row in rows:
+            found[row["cluster_id"], row["group_id"]][row["bucket"]] = row["n"]
+        return list(found.values())
 
     def group(self, cluster_id: str, group_id: str) -> Group | None:
         rows = self.rows(

@@ -18,9 +18,9 @@ class PlaceQuestions(Tables):
             f"""
             WITH named AS (
                 SELECT 'group' AS kind, cluster_id, group_id AS found_id, group_id AS name, false AS is_over
-                FROM gold.group
+                FROM flat.group
                 UNION ALL
-                SELECT 'incident', cluster_id, incident_id, title, status <> 'open' FROM gold.incident
+                SELECT 'incident', cluster_id, incident_id, title, status <> 'open' FROM flat.incident
                 UNION ALL
                 SELECT DISTINCT 'connector', cluster_id, group_id, connector, false FROM gold.connect_task
                 UNION ALL

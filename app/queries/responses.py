@@ -30,7 +30,7 @@ class ResponseQuestions(Tables):
             return given
         incidents = self._incidents_seen()
         groups = {
-            (row["cluster_id"], row["group_id"]) for row in self.rows("SELECT cluster_id, group_id FROM gold.group")
+            (row["cluster_id"], row["group_id"]) for row in self.rows("SELECT cluster_id, group_id FROM flat.group")
         }
         ids = {incident_id for _, incident_id in incidents}
 

@@ -54,7 +54,7 @@ class WhatifQuestions(Tables):
         return [made(Change, row) for row in rows]
 
     def is_connect(self, cluster_id: str, group_id: str) -> bool:
-        sql = "SELECT protocol_type FROM gold.group WHERE cluster_id = ? AND group_id = ?"
+        sql = "SELECT protocol_type FROM flat.group WHERE cluster_id = ? AND group_id = ?"
         return any(row["protocol_type"] == "connect" for row in self.rows(sql, (cluster_id, group_id)))
 
     def beside(self, change: Change) -> Beside | None:

@@ -9,10 +9,9 @@ import streamlit as st
 from app import clock, page, panels, words
 from app.answers.rows import FindingFilter, FindingRow, Span
 from app.answers.runbook import rule_title, runbook
+from app.queries.findings import MOST_ON_A_PAGE
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import FindingStatus, Severity
-
-MOST = 20
 
 
 def numbers_of(f: FindingRow) -> dict[str, str | Html]:
@@ -186,9 +185,9 @@ def listing() -> None:
         page.panel(Html("<p>No finding matches all of these. Clear one of them.</p>"))
     else:
         page.downloads(lambda: pd.DataFrame([asdict(f) for f in reader.findings(asked)]), "findings")
-    pages = max(1, -(-count // MOST))
+    pages = max(1, -(-count // MOST_ON_A_PAGE))
     now = min(max(page.number_param("page") or 1, 1), pages)
-    shown = [line(f) for f in reader.findings(asked, most=MOST, after=(now - 1) * MOST)]
+    shown = [line(f) for f in reader.findings(asked, most=MOST_ON_A_PAGE, after=(now - 1) * MOST_ON_A_PAGE)]
     page.lines(
         shown, "Findings, open ones first", "findings", ("rule and cluster", "what was found", "state", "last seen")
     )

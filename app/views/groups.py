@@ -1,6 +1,10 @@
 """Which groups need care?"""
 
+from functools import reduce
+
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import streamlit as st
 
 from app import clock, page, words
@@ -20,28 +24,24 @@ FILTERS = {
 }
 
 
-def matching(frame: pd.DataFrame, wanted: str, chosen: dict[str, str | None], only_open: bool) -> pd.DataFrame:
+def matching(groups: pa.Table, wanted: str, chosen: dict[str, str | None], only_open: bool) -> pa.Table:
+    masks = [pc.equal(groups[FILTERS[name]], value) for name, value in chosen.items() if value is not None]
     if only_open:
-        frame = frame[frame["open_incident_count"] > 0]
-    for name, value in chosen.items():
-        if value is not None:
-            frame = frame[frame[FILTERS[name]] == value]
+        masks.append(pc.greater(groups["open_incident_count"], 0))
     if wanted:
-        low = wanted.lower()
-        texts = ("group_id", "team", "assignor", "state", "cluster_id")
-        hits = [frame[c].fillna("").astype(str).str.lower().str.contains(low, regex=False) for c in texts]
-        frame = frame[pd.concat(hits, axis=1).any(axis=1)]
-    return frame.reset_index(drop=True)
+        masks.append(pc.match_substring(groups["found_by"], wanted.lower()))
+    return groups.filter(reduce(pc.and_, masks)) if masks else groups
 
 
-def filters(frame: pd.DataFrame) -> dict[str, str | None]:
+def filters(groups: pa.Table) -> dict[str, str | None]:
     """The filters that would leave something out."""
     choices: dict[str, list[str]] = {}
     for name, column in FILTERS.items():
-        options = sorted(frame[column].dropna().unique())
+        different = pc.unique(groups[column]).to_pylist()
+        options = sorted(each for each in different if each is not None)
         if name == "severity":
             options = [s.value for s in reversed(Severity) if s.value in options]
-        if frame[column].nunique(dropna=False) > 1:
+        if len(different) > 1:
             choices[name] = options
     if not choices:
         return {}
@@ -51,6 +51,12 @@ def filters(frame: pd.DataFrame) -> dict[str, str | None]:
             with place:
                 chosen[name] = page.choice_in_address(name.capitalize(), name, options)
     return chosen
+
+
+def with_sparks(groups: pa.Table, span: Span) -> pd.DataFrame:
+    frame = groups.drop_columns(["found_by"]).to_pandas()
+    keys = list(zip(frame["cluster_id"], frame["group_id"], strict=True))
+    return frame.assign(rebalances_over_time=reader.over_time(span, keys))
 
 
 def open_words(count: int, severity: str | None) -> str:
@@ -91,7 +97,7 @@ def shown(frame: pd.DataFrame, with_cluster: bool) -> pd.DataFrame:
     )
 
 
-def phone_lines(frame: pd.DataFrame, with_cluster: bool) -> None:
+def phone_lines(frame: pd.DataFrame, count: int, with_cluster: bool) -> None:
     """The same groups as lines that open in place: a table of eleven columns scrolls sideways there."""
     rows = []
     for g in frame.head(MOST_ON_A_PHONE).astype(object).itertuples():
@@ -118,8 +124,8 @@ def phone_lines(frame: pd.DataFrame, with_cluster: bool) -> None:
         )
     with st.container(key="groups-phone"):
         page.lines(rows, "Groups, open incidents first, then by cost", "groups-lines")
-        if len(frame) > len(rows):
-            page.note("{n} more: search or filter for them.", n=f"{len(frame) - len(rows):,}")
+        if count > len(rows):
+            page.note("{n} more: search or filter for them.", n=f"{count - len(rows):,}")
 
 
 @page.fragment
@@ -131,14 +137,15 @@ def listing(span: Span) -> None:
     chosen = filters(everything)
     only_open = page.flag_in_address("only with open incidents", "care")
     found = matching(everything, wanted, chosen, only_open)
-    busy = int((everything["rebalances"] > 0).sum())
+    busy = pc.sum(pc.greater(everything["rebalances"], 0)).as_py() or 0
+    care = pc.sum(pc.greater(everything["open_incident_count"], 0)).as_py() or 0
     said_busy = f"{busy:,} rebalanced in that time"
     if unread := reader.unread("gold.rebalance"):
         said_busy = f"how many rebalanced is not known, since {unread} cannot be read"
     with place_of_answer:
         page.say(
             "{care}; {busy}. {shown}",
-            care=care_words(int((everything["open_incident_count"] > 0).sum()), len(everything)),
+            care=care_words(care, len(everything)),
             busy=said_busy,
             shown="" if len(found) == len(everything) else f"{words.count(len(found), 'group')} match.",
         )
@@ -152,7 +159,7 @@ def listing(span: Span) -> None:
     )
     if unread := reader.unread("gold.group"):
         page.not_read(unread)
-    elif found.empty:
+    elif not len(found):
         page.panel(
             fill(
                 "<p>No group matches. {all} are known; clear the search and the filters to see them.</p>",
@@ -160,11 +167,11 @@ def listing(span: Span) -> None:
             )
         )
     else:
-        page.downloads(lambda: found, "groups")
-        listed = found.head(MOST_SHOWN)
+        page.downloads(lambda: with_sparks(found, span), "groups")
+        listed = with_sparks(found.slice(0, MOST_SHOWN), span)
         most = max((max(line, default=0) for line in listed["rebalances_over_time"]), default=0)
-        with_cluster = everything["cluster_id"].nunique() > 1
-        phone_lines(listed, with_cluster)
+        with_cluster = len(pc.unique(everything["cluster_id"])) > 1
+        phone_lines(listed, len(found), with_cluster)
         with st.container(key="groups-table"):
             row = page.clickable_table(
                 shown(listed, with_cluster),

@@ -93,7 +93,8 @@ def _answers(reader: Questions) -> list[Any]:
     incidents = reader.incidents()
     return [
         incidents, reader.incident_count(SPAN), reader.open_kinds(SPAN), reader.span(), reader.fleet(SPAN),
-        reader.groups(SPAN), reader.open_at_home(SPAN), rebalances,
+        reader.groups(SPAN).to_pandas(), reader.over_time(SPAN, [(CLUSTER, g) for g in GROUPS]),
+        reader.open_at_home(SPAN), rebalances,
         *(reader.incident(i.cluster_id, i.incident_id) for i in incidents),
         *(reader.incident_costs(i.cluster_id, i.incident_id) for i in incidents),
         *(reader.rebalance(*row.values()) for row in rebalances),

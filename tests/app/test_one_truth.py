@@ -114,7 +114,7 @@ def test_a_group_costs_the_same_everywhere(demo: Warehouse, rows: list[Row], rep
     reader = Questions.open(demo.location)
     span = reader.span()
     assert span is not None
-    listed = reader.groups(span).set_index(["cluster_id", "group_id"])
+    listed = reader.groups(span).to_pandas().set_index(["cluster_id", "group_id"])
     reported = {(g.cluster_id, g.group_id): g for g in report.groups}
     gold = {(g["cluster_id"], g["group_id"]): g for g in demo.read("gold.group").to_pylist()}
     for key, mine in by_group(rows):

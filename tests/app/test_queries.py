@@ -91,13 +91,15 @@ def test_a_round_that_only_revokes_is_not_one_in_which_nothing_stood_still(reade
 
 
 def test_the_groups_table_is_whole_and_has_open_incidents_first_then_the_costliest(reader: Questions) -> None:
-    frame = reader.groups(DAY)
+    frame = reader.groups(DAY).to_pandas()
     assert len(frame) == 2_006
     in_trouble = ["checkout", "orders", gold_rows.HOSTILE_GROUP]  # critical, then warnings by cost
     assert frame["group_id"].head(5).tolist() == [*in_trouble, "connect-lab", "payments"]
     checkout = frame[frame["group_id"] == "checkout"].iloc[0]
-    assert sum(checkout["rebalances_over_time"]) == 31
-    assert len(checkout["rebalances_over_time"]) == 24
+    assert checkout["rebalances"] == 31
+    over_time, none = reader.over_time(DAY, [(CLUSTER, "checkout"), (CLUSTER, "unheard of")])
+    assert (sum(over_time), len(over_time)) == (31, 24)
+    assert none == [0] * 24
 
 
 def test_causes_name_the_client_they_were_about(reader: Questions) -> None:
@@ -194,7 +196,7 @@ def test_an_empty_warehouse_answers_every_question_with_nothing(empty_warehouse:
     assert reader.incident_count(DAY).open_count == 0
     assert reader.marks() == []
     assert reader.places("a") == []
-    assert reader.groups(DAY).empty
+    assert not len(reader.groups(DAY))
     assert reader.fleet(DAY).partition_seconds is None
     assert reader.coverage() == []
     assert reader.connect_groups() == []
