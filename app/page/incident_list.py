@@ -8,7 +8,7 @@ from app import clock, words
 from app.answers.rows import IncidentRow
 from app.page.lines import ADVICE, line, line_link, lines
 from app.page.time_range import zone
-from app.sentences.incidents import story
+from app.sentences.incidents import stands, story
 
 HEADS = ("where", "what happened, and whose doing", "downtime", "began")
 SIGNS = {"critical": "\u2715", "warning": "!", "info": "\u00b7"}
@@ -65,8 +65,8 @@ def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
     facts = [("What happened:", words.cut(words.utc_in(words.visible(story(i)), tz), 700))]
     if i.advice:
         facts.append((ADVICE, words.cut(words.visible(i.advice), 400)))
-    state = "open, " if is_open else "over, "
-    facts.append(("Since", f"{words.when(i.first_at_ms, now, tz)}; {state}last seen {words.minute(i.last_at_ms, tz)}."))
+    last = words.minute(i.last_at_ms, tz)
+    facts.append(("Since", f"{words.when(i.first_at_ms, now, tz)}; {stands(i)}, last event {last}."))
     if i.cost_seconds is not None:
         facts.append(("Cost:", f"{likely}. For certain: {certain}."))
     links = [line_link("Open the incident", "incident", is_main=True, cluster=i.cluster_id, incident=i.incident_id)]
@@ -84,4 +84,5 @@ def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
         (subject_of(i) + where, what, cost_words(i), words.ago(i.first_at_ms, now)),
         facts,
         links,
+        words.STILL_WORDS[i.still] if is_open and i.still is not None else "",
     )

@@ -32,8 +32,10 @@ def line(
     cells: tuple[str, str, str, str],
     facts: Sequence[tuple[str, str]],
     links: Sequence[dict[str, object]],
+    under: str = "",
 ) -> dict[str, object]:
-    """`cells`: subject, cause, and two short ones. `facts`, (name, text), and `links` are seen when it is open."""
+    """`cells`: subject, cause, and two short ones. `facts`, (name, text), and `links` are seen when it is open. `under`
+    the last cell: how it stands."""
     subject, cause, cost, age = cells
     return {
         "key": key,
@@ -43,6 +45,7 @@ def line(
         "cause": cause,
         "cost": cost,
         "age": age,
+        "under": under,
         "facts": list(facts),
         "links": list(links),
     }

@@ -105,6 +105,10 @@ class IncidentQuestions(Tables):
             f"""
             SELECT count(*) FILTER (NOT expected AND status = 'open') AS open_count,
                    count(*) FILTER (NOT expected AND status = 'open' AND severity = 'critical') AS critical_count,
+                   count(*) FILTER (NOT expected AND status = 'open' AND still NOT IN ('empty', 'nothing'))
+                     AS going_on_count,
+                   count(*) FILTER (NOT expected AND status = 'open' AND still = 'empty') AS empty_count,
+                   count(*) FILTER (NOT expected AND status = 'open' AND still = 'nothing') AS settled_count,
                    count(*) FILTER (NOT expected AND status <> 'open') AS over_count,
                    count(*) FILTER (expected) AS expected_count,
                    sum(cost_seconds) FILTER (NOT expected AND status = 'open' AND unit <> 'task')

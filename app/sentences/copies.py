@@ -7,7 +7,7 @@ from datetime import tzinfo
 
 from app import words
 from app.answers.rows import GroupCost, IncidentRow
-from app.sentences.incidents import story
+from app.sentences.incidents import stands, story
 
 
 def _safe(text: str, most: int = 400) -> str:
@@ -25,7 +25,7 @@ def _cost(i: IncidentRow) -> str:
 def for_chat(i: IncidentRow, subject: str, tz: tzinfo, url: str) -> str:
     """Four lines: what and how it stands, the story, what to do, where more is."""
     lines = [
-        f"[{i.severity}, {i.status}] {_safe(subject)} @ {_safe(i.cluster_id, 60)}: {_safe(words.utc_in(i.title, tz))}",
+        f"[{i.severity}, {stands(i)}] {_safe(subject)} @ {_safe(i.cluster_id, 60)}: {_safe(words.utc_in(i.title, tz))}",
         _safe(words.utc_in(story(i), tz), 800),
         f"Cost: {_cost(i)}. Since {words.minute(i.first_at_ms, tz)}.",
     ]
@@ -38,7 +38,7 @@ def postmortem(i: IncidentRow, subject: str, costs: Sequence[GroupCost], tz: tzi
     """Summary, impact, time line, and headings for what only people know."""
     parts = [
         f"# {_safe(subject)}: {_safe(words.utc_in(i.title, tz))}",
-        f"Cluster {_safe(i.cluster_id, 60)} \u00b7 {i.severity} \u00b7 {i.status} \u00b7 "
+        f"Cluster {_safe(i.cluster_id, 60)} \u00b7 {i.severity} \u00b7 {stands(i)} \u00b7 "
         f"{words.minute(i.first_at_ms, tz)} to {words.minute(i.last_at_ms, tz)} "
         f"({words.duration(i.last_at_ms - i.first_at_ms)})",
         "## Summary",

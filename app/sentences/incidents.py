@@ -19,12 +19,21 @@ def story(i: IncidentRow) -> str:
     return rest[2:3].upper() + rest[3:]
 
 
+def stands(i: IncidentRow) -> str:
+    """Whether it is open and, if so, what of it has not ended."""
+    if i.status != "open" or i.still is None:
+        return i.status
+    return f"{i.status}, {words.STILL_WORDS[i.still]}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worst:
     """The first of the open incidents, in words."""
 
     what: Html
     where: str
+    still: str
+    """What of it has not ended, or empty where that is not known."""
     who: Sequence[str]
     """Members, workers or brokers; none where only the cause is known."""
     cause: str
@@ -44,9 +53,10 @@ def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = N
         return {"What is wrong": Html("<b>Nothing</b>: no incident open.")}
     found = {
         "What is wrong": fill(
-            "<b>{what}</b> \u00b7 {where}. {open}{alike}.",
+            "<b>{what}</b> \u00b7 {where}{still}. {open}{alike}.",
             what=worst.what,
             where=worst.where,
+            still=f": {worst.still}" if worst.still else "",
             open=_open_words(counted),
             alike=worst.alike,
         ),
@@ -62,7 +72,18 @@ def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = N
 
 def _open_words(counted: IncidentCount) -> Html:
     critical = f", {counted.critical_count:,} critical" if counted.critical_count else ""
-    return fill("<b>{n} open</b>{c}", n=words.count(counted.open_count, "incident"), c=critical)
+    counts = (
+        (counted.going_on_count, "still going on"),
+        (counted.empty_count, "with no member left"),
+        (counted.settled_count, "settled"),
+    )
+    known = [f"{n:,} {what}" for n, what in counts if n]
+    return fill(
+        "<b>{n} open</b>{c}{known}",
+        n=words.count(counted.open_count, "incident"),
+        c=critical,
+        known=f" ({', '.join(known)})" if known else "",
+    )
 
 
 def _open_cost(counted: IncidentCount) -> Html:

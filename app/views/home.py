@@ -51,6 +51,7 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind]) -> sentences.Wors
     cluster = words.name(first.cluster_id, 40)
     return sentences.Worst(
         what=page.anchor(what, "incident", cluster=first.cluster_id, incident=first.incident_id),
+        still=words.STILL_WORDS[first.still] if first.still is not None else "",
         where=cluster if subject in what else f"{subject} \u00b7 {cluster}",
         who=[words.name(worker_name(who), 60) for who in first.culprits[:MOST_CULPRITS]]
         + ([f"{len(first.culprits) - MOST_CULPRITS:,} more"] if len(first.culprits) > MOST_CULPRITS else []),

@@ -30,7 +30,7 @@ def state_line(i: IncidentRow) -> Html:
         '<span class="ra-tone-{tone}">{level}</span>, {status} \u00b7 {cluster} \u00b7 began {since} \u00b7 {lasts}',
         tone="info" if i.expected or i.status != "open" else i.severity,
         level=level,
-        status=i.status,
+        status=sentences.stands(i),
         cluster=words.code(i.cluster_id, 40),
         since=words.when(i.first_at_ms, now, tz),
         lasts=lasts,

@@ -54,6 +54,15 @@ MODE_WORDS = {
     "unknown": "mode not known",
 }
 SEVERITY_WORDS = {"critical": "Critical", "warning": "Warning", "info": "Info"}
+STILL_WORDS = {
+    "down": "still down",
+    "waiting": "tasks still wait",
+    "rebalancing": "still rebalancing",
+    "moving": "replicas still move",
+    "empty": "no member left",
+    "nothing": "settled",
+}
+"""What has not ended of an open incident. `settled`: all has, and it stays open in case more follows."""
 STATE_WORDS = {
     "RUNNING": "running",
     "UNASSIGNED": "unassigned",

@@ -110,7 +110,9 @@ def test_home_says_first_what_is_going_on_and_what_it_cost(opened: Open, full_wa
     text = said(at)
     answer = "What is wrong", "Whose doing", "What it cost", "What to do"
     assert [text.index(name) for name in answer] == sorted(text.index(name) for name in answer)
-    assert "c3 exceeded its poll interval \u00b7 lab-cluster. 3 incidents open, 1 critical." in text
+    assert (
+        "c3 exceeded its poll interval \u00b7 lab-cluster: settled. 3 incidents open, 1 critical (3 settled)." in text
+    )
     assert "Whose doingc3: a member exceeded its poll interval" in text
     assert "62.0 partition-seconds of downtime. All that is open: 86.9 partition-seconds." in text
     assert "2,041 rebalances of 2,006 groups cost 173 partition-seconds and 63.5 task-seconds" in text
@@ -261,7 +263,7 @@ def test_an_incident_has_its_story_its_chain_its_cost_and_the_runbook(opened: Op
     storm = next(i for i in reader.incidents(group_id="checkout") if i.kind == "storm")
     at = opened(full_warehouse, "incident", cluster=CLUSTER, incident=storm.incident_id)
     text = said(at)
-    assert text.startswith("Critical, open \u00b7 lab-cluster")
+    assert text.startswith("Critical, open, settled \u00b7 lab-cluster")
     assert "checkout" in text
     assert "62.0 partition-seconds (31.0 \u2026 93.0)" in text
     assert "What to do:" in text
@@ -269,7 +271,7 @@ def test_an_incident_has_its_story_its_chain_its_cost_and_the_runbook(opened: Op
     assert re.search(r"checkout.{0,20}3162\.0 partition-seconds \(31\.0 … 93\.0\)", text)
     assert "Storm: more rebalances than the group's limit" in " ".join(m.value for m in at.markdown)
     copies = [c.value for c in at.code]
-    assert copies[0].startswith("[critical, open] checkout @ lab-cluster: checkout rebalanced 31 times")
+    assert copies[0].startswith("[critical, open, settled] checkout @ lab-cluster: checkout rebalanced 31 times")
     assert "## Time line" in copies[1]
     assert re.search(r"\| checkout \| \S+ \| 31 \| 62\.0 partition-seconds \(31\.0 … 93\.0\) \|", copies[1])
     assert ("Group checkout", "group?cluster=lab-cluster&group=checkout") in links(at)
@@ -294,7 +296,7 @@ def test_the_groups_table_counts_and_finds(opened: Open, full_warehouse: Path) -
     assert on_a_phone[0]["subject"].startswith("checkout")
     assert on_a_phone[0]["cause"] == "1 critical open, 31 rebalances"
     assert on_a_phone[0]["cost"] == "62.0 partition-seconds"
-    assert "470 more: search or filter for them." in said(at)
+    assert "1,976 more: search or filter for them." in said(at)
     eager = opened(full_warehouse, "groups", mode="eager", cluster=CLUSTER)
     assert set(eager.dataframe[0].value["mode"]) == {"eager"}
 

@@ -105,6 +105,8 @@ class IncidentRow:
     first_at_ms: int
     last_at_ms: int
     status: str
+    still: str | None = None
+    """One of tables.INCIDENT_STILL; None in rows of older releases."""
     expected: bool
     severity: str
     cost_seconds: float | None = None
@@ -130,6 +132,12 @@ class IncidentCount:
     open_count: int
     critical_count: int
     """Of the open ones."""
+    going_on_count: int
+    """Open ones of which something has not ended."""
+    empty_count: int
+    """Open ones of groups that have no member any more."""
+    settled_count: int
+    """Open ones of which all has ended. Of those of older releases none of the three is known."""
     open_partition_seconds: float | None
     open_task_seconds: float | None
     open_unknown_count: int

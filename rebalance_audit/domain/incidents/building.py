@@ -15,6 +15,7 @@ from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, ep
 from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident, Link
 from rebalance_audit.domain.incidents.symptoms import OWN_KINDS, SYMPTOMS, attach, begins_ms
 from rebalance_audit.domain.incidents.troubles import Trouble, troubles
+from rebalance_audit.domain.kinds import Outcome
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
 from rebalance_audit.domain.numbers import cost_of
 from rebalance_audit.domain.tables import SEVERITIES
@@ -24,6 +25,8 @@ EXPECTED_KINDS = frozenset({"deploy", "scaling", "configuration", "subscription"
 _MARKED_KINDS = ("deploy", "configuration", "removal", "reassignment")
 _WARNING = SEVERITIES.index("warning")
 _WAITING_STATES = frozenset({"UNASSIGNED", "LOST"})
+_DOWN_WHILE_OPEN = frozenset({"RB011", "RB012", "RB013", "RB019", "RB020", "CN007"})
+"""Rules whose finding is open as long as somebody stands still, and not for a while longer."""
 
 _CONNECT_DEPLOY = (
     "Nothing is wrong. A restarted worker's tasks wait until scheduled.rebalance.max.delay.ms is over: "
@@ -103,7 +106,8 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
     first_ms = min([begins_ms(trouble), *(link.at_ms for link in signs)])
     last_ms = max([e.last_at_ms for e in trouble.episodes] + [_last_of_moves(rows, trouble)])
     expected = _is_expected(trouble)
-    stands = _stands(rows, trouble, last_ms, expected=expected)
+    still = _still(rows, trouble, last_ms)
+    stands = _stands(rows, trouble, last_ms, still, expected=expected)
     cost = cost_of(s.rebalance for _, s in steps)
     cause, tier, cause_refs = _root_cause(trouble)
     findings = sorted(trouble.findings, key=lambda f: (-SEVERITIES.index(f.severity), f.first_seen_at_ms, f.finding_id))
@@ -124,6 +128,7 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
         first_at_ms=first_ms,
         last_at_ms=max(last_ms, first_ms),
         status="over" if stands == "over" else "open",
+        still="nothing" if stands == "over" else still,
         expected=expected,
         severity=findings[0].severity if findings else "info",
         unit=words.unit_of_trouble(trouble),
@@ -245,17 +250,29 @@ def _is_expected(trouble: Trouble) -> bool:
     return trouble.kind in EXPECTED_KINDS
 
 
-def _stands(rows: ClusterRows, trouble: Trouble, last_ms: int, *, expected: bool) -> str:
-    """`going on`, `quiet` (nothing is left to settle, but more may follow) or `over`."""
-    if any(r.outcome == "open" for r in trouble.reassignments):
-        return "going on"
-    if any(e.steps[-1].rebalance.outcome == "open" or e.is_waiting for e in trouble.episodes):
-        return "going on"
+def _still(rows: ClusterRows, trouble: Trouble, last_ms: int) -> str:
+    """What has not ended where the evidence ends, the worst of it: one of tables.INCIDENT_STILL. That nobody is left
+    is true of the group at this moment: an open incident is worked out again at each news of its groups."""
+    if any(f.rule_id in _DOWN_WHILE_OPEN and f.status == "open" for f in trouble.findings):
+        return "down"
     groups = {e.group_id for e in trouble.episodes}
-    if any(_still_waits(t, last_ms) for t in rows.tasks if t.group_id in groups and begins_ms(trouble) <= t.from_ms):
+    tasks = (t for t in rows.tasks if t.group_id in groups and begins_ms(trouble) <= t.from_ms)
+    if any(e.is_waiting for e in trouble.episodes) or any(_still_waits(t, last_ms) for t in tasks):
+        return "waiting"
+    if any(e.steps[-1].rebalance.outcome == Outcome.OPEN for e in trouble.episodes):
+        return "rebalancing"
+    if any(r.outcome == Outcome.OPEN for r in trouble.reassignments):
+        return "moving"
+    ended = [e.history.attempts[-1].rebalance.outcome for e in trouble.episodes]
+    return "empty" if ended and all(outcome == Outcome.EMPTIED for outcome in ended) else "nothing"
+
+
+def _stands(rows: ClusterRows, trouble: Trouble, last_ms: int, still: str, *, expected: bool) -> str:
+    """`going on`, `quiet` (nothing is left to settle, but more may follow) or `over`."""
+    if still not in ("empty", "nothing"):
         return "going on"
     quiet_ms = max((e.history.limits.quiet_ms for e in trouble.episodes), default=0)
-    is_recent = rows.now_ms - last_ms <= (CHANGE_GAP_MS if expected and groups else quiet_ms)
+    is_recent = rows.now_ms - last_ms <= (CHANGE_GAP_MS if expected and trouble.episodes else quiet_ms)
     return "quiet" if is_recent or any(f.status == "open" for f in trouble.findings) else "over"
 
 
@@ -291,6 +308,7 @@ def _of_finding(finding: Finding, group_id: str | None) -> Incident:
         first_at_ms=finding.first_seen_at_ms,
         last_at_ms=finding.last_seen_at_ms,
         status="open" if finding.status == "open" else "over",
+        still="down" if finding.status == "open" and finding.rule_id in _DOWN_WHILE_OPEN else "nothing",
         expected=False,
         severity=finding.severity,
         title=finding.title,

@@ -177,6 +177,38 @@ def test_while_the_delay_runs_the_incident_is_open() -> None:
     assert "goes on" in found.story
 
 
+@pytest.mark.parametrize(("story", "until_s", "still"), [
+    (a_group().vanishes("c1", at_s=0), 30, "nothing"),  # the others took its partitions over
+    (a_group().vanishes("c1", at_s=0).becomes_empty(at_s=20), 30, "empty"),
+    (a_group().vanishes("c1", at_s=0).becomes_empty(at_s=20), HOUR_S, "nothing"),  # over
+    (a_group().vanishes("c1", at_s=0).starts_and_does_not_end(at_s=20), 30, "rebalancing"),
+    (a_group().vanishes("c1", at_s=0).starts_and_does_not_end(at_s=20), HOUR_S, "down"),  # longer than its timeout
+    (a_group().stands_still("c2", from_s=0, until_s=600, comes_back=False), 600, "down"),
+])  # fmt: skip
+def test_an_open_incident_says_what_of_it_has_not_ended(story: GroupStory, until_s: float, still: str) -> None:
+    found, _ = incidents_and_marks(story, until_s=until_s)
+    assert [i.still for i in found if not i.expected] == [still]
+
+
+def test_a_worker_that_was_killed_leaves_tasks_that_wait_until_the_round_that_spreads_them() -> None:
+    story = GroupStory("connect", protocol_type="connect", mode="incremental", assignor="sessioned")
+    story.joins("w1", "w2", "w3", at_s=-HOUR_S).vanishes("w3", at_s=0, connect_delay_ms=300_000)
+    (waiting,), _ = incidents_and_marks(story, until_s=200)
+    story.meets_again(at_s=300, because="connect_delay_expired", connect_delay_ms=0)
+    (settled,), _ = incidents_and_marks(story, until_s=310)
+    assert (waiting.status, waiting.still) == ("open", "waiting")
+    assert (settled.status, settled.still) == ("open", "nothing")
+
+
+def test_replicas_that_move_are_no_downtime() -> None:
+    moved = Reassignment(
+        cluster_id=CLUSTER, reassignment_id="orders-0@7", topic="orders", partition=0, started_at_ms=T0_MS,
+        outcome="open", blocked_by="throttle", evidence=("metadata:n@7",),
+    )  # fmt: skip
+    found, _ = incidents_and_marks(a_group(), reassignments=[moved], until_s=60)
+    assert [(i.status, i.still) for i in found if i.kind == "reassignment"] == [("open", "moving")]
+
+
 def test_a_storm_takes_in_all_that_its_group_went_through_meanwhile() -> None:
     story = a_group()
     story.again(range(12), lambda s, n: s.exceeds_poll_interval("c1", at_s=n * 60))
@@ -313,6 +345,7 @@ def test_every_rebalance_with_a_cost_is_in_exactly_one_incident_whatever_happene
     assert math.fsum(i.cost_upper_seconds or 0 for i in incidents) == pytest.approx(total.upper or 0)
     assert len({i.incident_id for i in incidents}) == len(incidents)
     assert all(i.evidence and i.first_at_ms <= i.last_at_ms for i in incidents)
+    assert all(i.still == "nothing" for i in incidents if i.status == "over")
 
 
 @given(CHANGES, st.integers(min_value=0, max_value=25))
