@@ -32,7 +32,8 @@ from infra.lab.cluster import Cluster
 from infra.lab.jars import BUILD
 from infra.lab.processes import free_ports
 from infra.lab.shape import ClusterShape
-from ingest.collector import CollectSettings, collect
+from ingest.collect_settings import CollectSettings
+from ingest.collector import collect
 from ingest.landing import Landing
 from spark_jobs.commits.kernel import decode_commits
 from spark_jobs.commits.keys import COMMIT

@@ -26,7 +26,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from infra.lab.cluster import Cluster
 from ingest.broker import LiveCluster
 from ingest.broker_reader import CONSUME_RECORDS
-from ingest.collector import CollectSettings, collect
+from ingest.collect_settings import CollectSettings
+from ingest.collector import collect
 from ingest.evidence import import_evidence
 from ingest.folders import PartitionFiles, open_data_dir
 from ingest.landing import Landing

@@ -30,7 +30,8 @@ FOLLOWED_S = 30
 COLLECT = """
 import sys, time
 import pyarrow as pa
-from ingest.collector import CollectSettings, collect
+from ingest.collect_settings import CollectSettings
+from ingest.collector import collect
 from ingest.landing import Landing
 address, topic, warehouse, name, mode = sys.argv[1:]
 pa.set_memory_pool(pa.system_memory_pool())  # as the verb does

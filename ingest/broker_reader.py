@@ -25,6 +25,8 @@ AGAIN_S = (0.5, 30.0)
 """The time between two such tries that failed: the first, and the longest."""
 CONSUME_RECORDS = 1_000
 """Records that are taken at once: of this many objects, most are still in the core's own cache when they are read."""
+NO_ANSWER_MS = 30_000
+"""If there is an end to reach: give up after so long without a record or an end of a partition."""
 _Place = tuple[str | None, int | None]
 """Topic and partition; an error of the client as a whole has none."""
 

@@ -7,20 +7,19 @@ import gc
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from confluent_kafka import Message
 
 from ingest.broker import LiveCluster
-from ingest.broker_reader import BrokerReader, find_connect_topics
+from ingest.broker_reader import NO_ANSWER_MS, BrokerReader
+from ingest.collect_settings import CollectSettings, another_cluster, nothing_to_collect, topics_to_read
 from ingest.errors import Misconfigured, Problem, Retryable
-from ingest.folders import OFFSETS_TOPIC
 from ingest.landing import Landing, new_read_id, positions_name
 from ingest.messages import LiveRun
 from ingest.pending import PendingEvidence
 from ingest.readings import LogText, SourceReading
-from ingest.sharing import DEAD_AFTER_S, Share
-from ingest.sifting import Interest
+from ingest.sharing import Share
 from ingest.tail import LIVE_QUIET_MS, QUIET_MS, SETTLE_MS, LogTail
 
 TAIL_EVERY_MS = 1_000
@@ -35,37 +34,8 @@ LIVE_APART_MOST_MS = 200
 LANDING_SHARE = 10
 """Landing takes a tenth of the time at most, if it is urgent: with fifty partitions it takes 15 ms, however few their
 records are, and what follows takes as long again for each file."""
-NO_ANSWER_MS = 30_000
-"""If there is an end to reach: give up after so long without a record or an end of a partition."""
 Report = Callable[[str], None]
 """One line for the operator; secrets are gone from it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectSettings:
-    client_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """librdkafka's settings, from client_config; without `bootstrap.servers` only logs are collected."""
-    offsets_topic: str = OFFSETS_TOPIC
-    connect_topics: Mapping[str, str] | None = None
-    """Name to `status` or `config`; None: look for them."""
-    logs: Sequence[tuple[str, str]] = ()
-    """(node, glob pattern)."""
-    cluster_id: str | None = None
-    """Needed only without a broker; else it must be the broker's."""
-    until_end: bool = False
-    share_as: str | None = None
-    """This collector's name among several that share the cluster's partitions; None: it reads all of them."""
-    dead_after_s: float = DEAD_AFTER_S
-    is_live: bool = False
-    """Land what is urgent when it arrives, and the rest every `flush_ms`."""
-    interest: Interest | None = None
-    """Log events to keep, with some around each; None: all of them."""
-    is_urgent: Callable[[str, bytes | None], bool] = lambda topic, key: True
-    """Whether a record must be landed at once, by its topic and key."""
-    flush_records: int = 100_000
-    """The most records that wait: 400,000 took 50 MB more, with their Parquet."""
-    flush_bytes: int = 32 << 20
-    flush_ms: int = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,17 +95,6 @@ def collect(
         return collector.run(cluster, stop, progress)
 
 
-def nothing_to_collect() -> Misconfigured:
-    return Misconfigured("Nothing to collect from: give a broker with -b HOST:PORT, or --logs DIR and --cluster-id ID.")
-
-
-def another_cluster(address: str, cluster_id: str, stated: str | None) -> Misconfigured:
-    """The error for brokers of another cluster than the one that was stated."""
-    return Misconfigured(
-        f"{address} is cluster {cluster_id}, not {stated}; check -b, --cluster-id and what the settings say of both."
-    )
-
-
 @contextlib.contextmanager
 def _few_cycle_searches() -> Iterator[None]:
     """A thousand messages at a time live for a moment, and none is part of a cycle."""
@@ -186,6 +145,8 @@ class _Collector:
         self.is_flushing = False
         """Also after a flush that failed: then nothing more is written, and the next run reads it again."""
         self.reported_errors: set[str] = set()
+        self.reported_count = 0
+        """Topics that cannot be read, of those that the reader found."""
 
     def run(
         self, cluster: LiveCluster | None, stop: Callable[[], bool], progress: Callable[[int, int, str], None]
@@ -193,29 +154,14 @@ class _Collector:
         began_at_ms = self.flushed_at_ms = moved_at_ms = self.now_ms()
         try:
             if cluster is not None:
-                topics, problems = topics_to_read(cluster, self.settings)
-                shares = self.settings.share_as is not None
-                self.reader = BrokerReader(
-                    cluster, topics, self.record_positions, dict.fromkeys(topics, ()) if shares else None
-                )
-                if shares:
-                    self._begin_sharing(cluster, topics)
-                for topic, problem in {**problems, **self.reader.problems}.items():
-                    self._report(SourceReading(source=f"record:{topic}", kind="record"), problem)
-                self._report_waiting(self.reader)
-            reported = 0 if self.reader is None else len(self.reader.problems)
+                self._begin_reading(cluster)
             while not stop():
                 arrived = self._poll_broker()
                 self._poll_logs()
                 now_ms = self.now_ms()
                 if self.reader is not None and cluster is not None:
-                    self._report_errors(cluster, has_news=arrived)
-                    self._report_waiting(self.reader)
-                    reported = self._report_from(reported)
+                    self._report_cluster(cluster, self.reader, has_news=arrived)
                     partitions = self.reader.partitions
-                    has_places = self.share is None or self.share.own
-                    if reported and has_places and not (partitions or self.reader.waiting or self.settings.logs):
-                        raise Misconfigured(*(problem.sentence for problem in self.reader.problems.values()))
                     progress(sum(p.position for p in partitions), sum(p.end_offset for p in partitions), "records")
                     moved_at_ms = now_ms if arrived or self.reader.is_done else moved_at_ms
                 if self._is_flush_due(now_ms):
@@ -241,12 +187,29 @@ class _Collector:
                     self.reader.close()
         return self.summary
 
-    def _report_from(self, reported: int) -> int:
-        """Report topics that turned out to be unreadable since so many were reported; how many there are now."""
-        problems = {} if self.reader is None else self.reader.problems
-        for topic, problem in list(problems.items())[reported:]:
+    def _begin_reading(self, cluster: LiveCluster) -> None:
+        topics, problems = topics_to_read(cluster, self.settings)
+        shares = self.settings.share_as is not None
+        self.reader = BrokerReader(
+            cluster, topics, self.record_positions, dict.fromkeys(topics, ()) if shares else None
+        )
+        if shares:
+            self._begin_sharing(cluster, topics)
+        for topic, problem in {**problems, **self.reader.problems}.items():
             self._report(SourceReading(source=f"record:{topic}", kind="record"), problem)
-        return len(problems)
+        self.reported_count = len(self.reader.problems)
+        self._report_waiting(self.reader)
+
+    def _report_cluster(self, cluster: LiveCluster, reader: BrokerReader, *, has_news: bool) -> None:
+        """What the brokers say is wrong since the last look. Raises Misconfigured if nothing can be read any more."""
+        self._report_errors(cluster, has_news=has_news)
+        self._report_waiting(reader)
+        for topic, problem in list(reader.problems.items())[self.reported_count :]:
+            self._report(SourceReading(source=f"record:{topic}", kind="record"), problem)
+        self.reported_count = len(reader.problems)
+        has_places = self.share is None or self.share.own
+        if reader.problems and has_places and not (reader.partitions or reader.waiting or self.settings.logs):
+            raise Misconfigured(*(problem.sentence for problem in reader.problems.values()))
 
     def _is_done(self, *, but_waiting: bool = False) -> bool:
         """All that was there when reading began is read, by this one or another; or all but what no leader gives."""
@@ -400,15 +363,3 @@ class _Collector:
         self.apart_ms = min(
             max(LIVE_APART_MS, LANDING_SHARE * (self.now_ms() - self.flushed_at_ms)), LIVE_APART_MOST_MS
         )
-
-
-def topics_to_read(cluster: LiveCluster, settings: CollectSettings) -> tuple[dict[str, str], dict[str, Problem]]:
-    """Topic to kind, and the topics that cannot be read. Raises Misconfigured if none can."""
-    wanted = {settings.offsets_topic: "group"}
-    named = settings.connect_topics
-    wanted |= named if named is not None else find_connect_topics(cluster)
-    faults = {topic: fault for topic in wanted if (fault := cluster.why_not(topic)) is not None}
-    if len(faults) == len(wanted):
-        raise Misconfigured(*faults.values())
-    topics = {topic: kind for topic, kind in wanted.items() if topic not in faults}
-    return topics, {topic: Problem(code="unreadable", sentence=fault) for topic, fault in faults.items()}

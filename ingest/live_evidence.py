@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from confluent_kafka import Message
 
 from ingest.broker import LiveCluster
-from ingest.broker_reader import BrokerReader, LivePartition
-from ingest.collector import NO_ANSWER_MS, CollectSettings, topics_to_read
+from ingest.broker_reader import NO_ANSWER_MS, BrokerReader, LivePartition
+from ingest.collect_settings import CollectSettings, topics_to_read
 from ingest.errors import Retryable
 from ingest.messages import rows_of
 from ingest.readings import SourceReading

@@ -9,7 +9,7 @@ import glob
 import os
 
 from ingest.broker import LiveCluster
-from ingest.collector import CollectSettings
+from ingest.collect_settings import CollectSettings
 from ingest.errors import IngestError
 from ingest.landing import Landing, positions_name
 

@@ -22,7 +22,7 @@ from rebalance_audit.commands.options import UsageError
 from rebalance_audit.commands.output import note
 
 if TYPE_CHECKING:
-    from ingest.collector import CollectSettings
+    from ingest.collect_settings import CollectSettings
     from ingest.evidence import ImportSummary
     from ingest.landing import Landing
 
@@ -158,7 +158,7 @@ def collects(settings: CollectSettings) -> bool:
 
 def refuse_nothing(settings: CollectSettings, followed: FollowedMetadata | None) -> None:
     """Raise UsageError where nothing is named, before a warehouse is made."""
-    from ingest.collector import nothing_to_collect
+    from ingest.collect_settings import nothing_to_collect
 
     named = settings.client_config.get("bootstrap.servers") or (settings.logs and settings.cluster_id)
     if followed is None and not named:
@@ -217,7 +217,7 @@ def metadata_followed(
     options state. Raises UsageError, or Misconfigured if it is of another cluster or of none that is known."""
     if not given:
         return None
-    from ingest.collector import another_cluster
+    from ingest.collect_settings import another_cluster
     from ingest.errors import Misconfigured, Retryable
     from ingest.metadata_tail import cluster_of
 
@@ -262,7 +262,7 @@ def collect_settings(
     share_as: str | None = None,
     flush_ms: int = 5_000,
 ) -> CollectSettings:
-    from ingest.collector import CollectSettings
+    from ingest.collect_settings import CollectSettings
     from ingest.sifting import Interest
     from rebalance_audit.domain.line_interest import MEMBER, MEMBER_OF_CONNECTION, SIGN, says_something
 

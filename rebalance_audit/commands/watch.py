@@ -32,7 +32,7 @@ from rebalance_audit.commands.watching.rounds import StageRuns
 from rebalance_audit.commands.watching.sources import Collecting, SourceWatch
 
 if TYPE_CHECKING:
-    from ingest.collector import CollectSettings
+    from ingest.collect_settings import CollectSettings
     from rebalance_audit.alerts.outward import Outward
     from rebalance_audit.alerts.routing import Routes
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ingest.collector import CollectSettings
+from ingest.collect_settings import CollectSettings
 from rebalance_audit.alerts import state as states
 from rebalance_audit.alerts.state import KeptState, read_state, state_of
 from rebalance_audit.commands.watching.sources import SourceWatch

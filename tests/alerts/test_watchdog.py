@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from ingest.collector import CollectSettings
+from ingest.collect_settings import CollectSettings
 from rebalance_audit.alerts.watchdog import Watchdog
 from rebalance_audit.commands.watching.sources import SourceWatch
 from tests.alerts.incidents import send

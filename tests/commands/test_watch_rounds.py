@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from ingest.collector import CollectSettings, Landed
+from ingest.collect_settings import CollectSettings
+from ingest.collector import Landed
 from rebalance_audit import cli
 from rebalance_audit.commands import watch as command
 from rebalance_audit.commands.pipeline import Carried

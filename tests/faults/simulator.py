@@ -35,7 +35,8 @@ import rebalance_audit.alerts.sending
 import rebalance_audit.alerts.state
 import rebalance_audit.warehouse.storage
 from ingest.broker_reader import LivePartition
-from ingest.collector import CollectSettings, Landed
+from ingest.collect_settings import CollectSettings
+from ingest.collector import Landed
 from ingest.errors import Retryable
 from ingest.landing import Landing
 from rebalance_audit.alerts.message import News

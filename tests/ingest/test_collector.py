@@ -15,7 +15,8 @@ from confluent_kafka import KafkaError, Producer
 
 from ingest.broker import LiveCluster
 from ingest.broker_reader import start_position
-from ingest.collector import CollectSettings, CollectSummary, Landed, collect
+from ingest.collect_settings import CollectSettings
+from ingest.collector import CollectSummary, Landed, collect
 from ingest.errors import Misconfigured, Retryable
 from ingest.landing import Landing
 from ingest.live_evidence import live_evidence

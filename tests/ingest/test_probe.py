@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import Producer
 
 from ingest.broker import LiveCluster
-from ingest.collector import CollectSettings, collect
+from ingest.collect_settings import CollectSettings
+from ingest.collector import collect
 from ingest.errors import IngestError, Misconfigured, Retryable
 from ingest.landing import Landing
 from ingest.probe import SourceProbe

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ingest.batches import IS_CONTROL
-from ingest.collector import CollectSettings
+from ingest.collect_settings import CollectSettings
 from ingest.evidence import read_evidence
 from ingest.folders import OFFSETS_TOPIC, open_data_dir
 from ingest.live_evidence import live_evidence

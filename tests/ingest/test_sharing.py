@@ -18,7 +18,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from ingest import broker
-from ingest.collector import CollectSettings, collect
+from ingest.collect_settings import CollectSettings
+from ingest.collector import collect
 from ingest.errors import Misconfigured, Retryable
 from ingest.landing import Landing
 from ingest.sharing import Share
@@ -161,7 +162,8 @@ def test_on_an_object_store_too(store_url: str) -> None:
 
 COLLECT = """
 import sys
-from ingest.collector import CollectSettings, collect
+from ingest.collect_settings import CollectSettings
+from ingest.collector import collect
 from ingest.landing import Landing
 settings = CollectSettings(client_config={"bootstrap.servers": sys.argv[1]}, connect_topics={}, flush_ms=100,
                            share_as=sys.argv[3], dead_after_s=1.5, until_end=sys.argv[4] == "end")

@@ -76,7 +76,7 @@ def from_cluster(
     offsets_topic: str = OFFSETS_TOPIC,
 ) -> GroupReading:
     """Reads the one partition the group is in; for a Connect group also the Connect topics. Raises IngestError."""
-    from ingest.collector import CollectSettings
+    from ingest.collect_settings import CollectSettings
     from ingest.evidence import read_evidence
     from ingest.folders import EvidenceFolder
     from ingest.live_evidence import LiveEvidence, live_evidence

@@ -102,7 +102,7 @@ def _read(places: Places) -> _Everything:
             zones=dict.fromkeys(nodes, folder.log_time_zone) if folder.log_time_zone else {},
             sources=evidence.sources, is_live=False,
         )  # fmt: skip
-    from ingest.collector import CollectSettings
+    from ingest.collect_settings import CollectSettings
     from ingest.folders import EvidenceFolder
     from ingest.live_evidence import live_evidence
 

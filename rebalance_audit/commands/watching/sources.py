@@ -12,7 +12,8 @@ from rebalance_audit.commands.watching import outages
 from rebalance_audit.commands.watching.outages import Outages
 
 if TYPE_CHECKING:
-    from ingest.collector import CollectSettings, Follower
+    from ingest.collect_settings import CollectSettings
+    from ingest.collector import Follower
     from rebalance_audit.alerts.routing import Routes
     from rebalance_audit.alerts.state import KeptState
     from rebalance_audit.domain.incidents import Incident
