@@ -19,6 +19,7 @@ _CACHED_LENGTH = 1_024
 kept, so that the cache is bounded."""
 _ENDS_IN_UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
 _AFTER_UUID = re.compile(r"(?<=-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}), ")
+_INSTANCE = " with group instanceid "
 _STATE = "PreparingRebalance|CompletingRebalance|Stable|Empty|Dead"
 
 
@@ -130,6 +131,13 @@ def tidy_client_reason(text: str | None) -> str | None:
     return None if text is None or text.strip() in ("", NOT_PROVIDED) else text
 
 
+def option(text: str) -> str | None:
+    """`Some(x)` of Scala or plain x of Java; `None` and `null` are none."""
+    if text in ("None", "null", "Optional.empty"):
+        return None
+    return text[5:-1] if text.startswith("Some(") and text.endswith(")") else text
+
+
 def split_member_ids(text: str) -> tuple[str, ...]:
     """The ids of `Set(a, b)`, `List(a)`, `[a, b]`, `a, b`. Ids may contain commas; those of brokers end in a UUID."""
     text = re.sub(r"\A(?:\w+\(|\[)", "", text)
@@ -173,6 +181,16 @@ def _classified(reason: str | None, client_reason: str | None) -> ClassifiedReas
         return ClassifiedReason(Cause.UNKNOWN, (), _detail(reason, client_reason))
     fields, classify = known
     return classify(fields, reason, tidy_client_reason(client_reason))
+
+
+def instance_id_of(reason: str) -> str | None:
+    """The group.instance.id in the reason of a `Preparing to rebalance` line up to 2.4:
+    `with group instanceid Some(till-1)`. Later releases have a line of their own for it."""
+    if _INSTANCE not in reason:
+        return None
+    known = _known(split_reason(reason).reason)
+    text = None if known is None else known[0].get("group_instance_id")
+    return None if text is None else option(text)
 
 
 def is_in_free_words(client_reason: str) -> bool:
@@ -258,7 +276,7 @@ _REASONS: tuple[tuple[Template, _Classify], ...] = tuple(
     (template(text), classify)
     for text, classify in (
         ("Adding new member <member_id> with group instance id <group_instance_id>", _joined),
-        ("Adding new member <member_id> with group instanceid <group_instance_id>", _joined),
+        (f"Adding new member <member_id>{_INSTANCE}<group_instance_id>", _joined),
         (f"Member <member_id> is joining group during <group_state:{_STATE}>", _rejoined(Cause.UNKNOWN)),
         (f"Member <member_id> joining group during <group_state:{_STATE}>", _rejoined(Cause.UNKNOWN)),
         (

@@ -12,6 +12,7 @@ from rebalance_audit.domain.log_lines.numbers import java_int
 from rebalance_audit.domain.log_lines.reasons import (
     ends_in_uuid,
     is_known_reason,
+    option,
     split_member_ids,
     split_reason,
     tidy_client_reason,
@@ -137,13 +138,6 @@ def values(reading: Reading) -> dict[str, Any]:
     return found
 
 
-def _option(text: str) -> str | None:
-    """`Some(x)` of Scala or plain x of Java; `None` and `null` are none."""
-    if text in ("None", "null", "Optional.empty"):
-        return None
-    return text[5:-1] if text.startswith("Some(") and text.endswith(")") else text
-
-
 def _partition(text: str) -> int:
     """The partition in `__consumer_offsets-3` or plain `3`."""
     return int(text.rsplit("-", 1)[-1])
@@ -200,7 +194,7 @@ _INTEGERS = (
 
 _CONVERT: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(_INTEGERS, int),
-    "group_instance_id": _option,
+    "group_instance_id": option,
     "client_reason": tidy_client_reason,
     "member_ids": split_member_ids,
     "offsets_partition": _partition,

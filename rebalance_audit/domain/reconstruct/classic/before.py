@@ -14,7 +14,7 @@ from rebalance_audit.domain.client_families import (
     narrowed,
 )
 from rebalance_audit.domain.frozen import quick
-from rebalance_audit.domain.log_lines.reasons import classify_reason
+from rebalance_audit.domain.log_lines.reasons import classify_reason, instance_id_of
 from rebalance_audit.domain.model import GroupEvidence, LogEvent, LogKind, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
@@ -131,7 +131,6 @@ class Before:
 
 
 def course_of(evidence: GroupEvidence, attempts: Sequence[Attempt]) -> Course:
-    instance_ids = (line.fields.get("group_instance_id") for line in evidence.lines)
     return Course(
         attempts=attempts,
         commits=Commits(evidence.marks),
@@ -139,9 +138,16 @@ def course_of(evidence: GroupEvidence, attempts: Sequence[Attempt]) -> Course:
         loads=tuple(line for line in evidence.lines if line.kind is LogKind.GROUP_LOADED),
         fences=tuple(line for line in evidence.lines if line.kind is LogKind.MEMBER_FENCED),
         stated_families=_stated_families(evidence.lines),
-        instance_ids=frozenset(i for i in instance_ids if i is not None),
+        instance_ids=_instance_ids(evidence.lines),
         downgrades=downgrades(evidence),
     )
+
+
+def _instance_ids(lines: Iterable[LogEvent]) -> frozenset[str]:
+    """Those that lines name. Up to 2.4 only the line of the first join does."""
+    named = {line.fields.get("group_instance_id") for line in lines}
+    named |= {instance_id_of(str(line.fields.get("reason"))) for line in lines if line.kind is LogKind.PREPARING}
+    return frozenset(str(i) for i in named if i is not None)
 
 
 def _stated_families(lines: Iterable[LogEvent]) -> dict[str, Families]:

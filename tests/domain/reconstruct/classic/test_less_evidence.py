@@ -79,6 +79,16 @@ def test_an_expired_static_member_is_known_by_lines_alone() -> None:
     assert generations_of(lines_alone(story))[-1] == (2, "rebalance", "static_member_expired")
 
 
+@pytest.mark.parametrize(
+    ("named", "cause"), [("Some(one)", "static_member_expired"), ("None", "member_session_expired")]
+)
+def test_up_to_2_4_only_the_first_join_shows_that_a_member_is_static(named: str, cause: str) -> None:
+    story = a_group().preparing(0, f"Adding new member {S1} with group instanceid {named}", at_ms=100)
+    story.stabilized(1, at_ms=110).received(1, at_ms=120).says(LogKind.MEMBER_FAILED, at_ms=30_000, member_id=S1)
+    story.preparing(1, f"removing member {S1} on heartbeat expiration", at_ms=30_000).stabilized(2, at_ms=31_000)
+    assert generations_of(lines_alone(story))[-1] == (2, "rebalance", cause)
+
+
 def test_a_rejoin_without_a_reason_is_no_cause() -> None:
     story = a_group().preparing(4, f"Leader {member_id('c1')} re-joining group during Stable", at_ms=100)
     story.stabilized(5, at_ms=110)
