@@ -57,9 +57,7 @@ class Notebook:
         `facts`: `mode` where it is not the group's, `or_trigger` where either may be found."""
         rebalances = self.groups[group]["rebalances"]
         if number is None:
-            number = self.groups[group]["first_number"]
-            if rebalances:
-                number = rebalances[-1]["number"] + (1 if kind == "rebalance" else 0)
+            number = self._next_number(group) - (0 if kind == "rebalance" else 1)
         row = {
             "number": number,
             "kind": kind,
@@ -73,7 +71,7 @@ class Notebook:
 
     def expect_if_seen(self, group: str, trigger: str, by: Iterable[str], **facts: Any) -> bool:
         """A rebalance that may or may not come: it did if the clients were assigned its generation."""
-        number = self.groups[group]["rebalances"][-1]["number"] + 1
+        number = self._next_number(group)
         seen = generations_assigned(read_events(self._truth), group)
         if number in seen:
             self.expect(group, trigger, by, note="as the clients saw it", **facts)
@@ -81,7 +79,7 @@ class Notebook:
 
     def expect_if_written(self, group: str, trigger: str, by: Iterable[str], **facts: Any) -> bool:
         """The same where no client says it: it came if its coordinator says that it ended, or began an epoch."""
-        number = self.groups[group]["rebalances"][-1]["number"] + 1
+        number = self._next_number(group)
         logs = [log for folder in self.cluster.log_folders.values() for log in folder.glob("server.log*")]
         texts = [log.read_text() for log in logs]
         name = re.escape(group)
@@ -99,9 +97,13 @@ class Notebook:
             self.expect(group, trigger, by, note="as the coordinator saw it", **facts)
         return written
 
+    def _next_number(self, group: str) -> int:
+        rebalances = self.groups[group]["rebalances"]
+        return int(rebalances[-1]["number"]) + 1 if rebalances else int(self.groups[group]["first_number"])
+
     def expect_if_joined(self, group: str, trigger: str) -> bool:
         """A rebalance of workers that may or may not come: it did if one says that it joined its generation."""
-        number = self.groups[group]["rebalances"][-1]["number"] + 1
+        number = self._next_number(group)
         seen = number in self._generations_joined(group)
         if seen:
             self.expect(group, trigger, [], note="as the worker saw it")

@@ -58,3 +58,9 @@ class TopicOrders(Notebook):
         if self._producer is not None:
             self._producer.remove(topic, numbers)
         self._note("stop producing", topic, partitions=list(numbers))
+
+    def go_on_at(self, topic: str, *numbers: int) -> None:
+        """Produce to these partitions again."""
+        if self._producer is not None:
+            self._producer.add(topic, numbers)
+        self._note("produce again", topic, partitions=list(numbers))
