@@ -17,7 +17,7 @@ from .scenario import KIP848_BROKER, scenario
 
 @scenario(brokers=3, since="2.7.2")
 def coordinators_and_members_go(driver: Driver) -> None:
-    """Groups of kafkajs, cooperative librdkafka, kafka-python and sarama on three brokers: a coordinator is killed and
+    """Groups of kafkajs, librdkafka, kafka-python and sarama on three brokers: a coordinator is killed and
     a new member comes while it is away; it is back, and is preferred again as a member closes; one is killed."""
     chance = Random("coordinators_and_members_go")
     libraries = {"k": "kafkajs", "r": "librdkafka", "p": "kafka-python", "s": "sarama"}

@@ -18,6 +18,7 @@ from rebalance_audit.domain.reconstruct.evidence.departures import HEARTBEAT_MS
 from rebalance_audit.domain.reconstruct.evidence.marks import (
     AUTO_COMMIT_MS,
     COMMIT_SLACK_MS,
+    COMMIT_TIMEOUT_MS,
     LINE_SLACK_MS,
     RECENT_COMMIT_MS,
     REVOKED_CALLBACK_MS,
@@ -59,8 +60,14 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
     if _was_not_answered(stretch):
         gone = departed_marks(stretch, commit, commits.quiet_ms(stretch.held, since, until))
         return marks + [m for m in gone if m.bound == UPPER] + _given_up_unheard(stretch, commit)
+    new_ms = None
     if own is not None:
-        marks.append(recorded(LOWER, own[0] - stretch.commit_slack_ms, "the owner's last commit", own[1]))
+        if stretch.lets_go_one_by_one:
+            new_ms = commits.new_until(stretch.resource, since, until)
+        if new_ms is not None and own[0] - new_ms < COMMIT_TIMEOUT_MS:
+            new_ms = None
+        own_ms = own[0] if new_ms is None else min(own[0], new_ms)
+        marks.append(recorded(LOWER, own_ms - stretch.commit_slack_ms, "the owner's last commit", own[1]))
     if last.rewrite_seq:
         return marks + _returned_static(stretch, commit)
     if stretch.is_gone:
@@ -69,7 +76,7 @@ def stop_bounds(stretch: Stretch, commits: Commits) -> list[Mark]:
         if stretch.revoked.value is not None and stretch.revoked.value.protocol in EAGER_ASSIGNORS:
             return marks + _given_to_nobody(stretch, stretch.revoked, commits, since)
         return marks + _taken_away(stretch, commits, until)
-    return marks + _survived(stretch, commit)
+    return marks + _survived(stretch, commit, new_ms)
 
 
 def _was_not_answered(stretch: Stretch) -> bool:
@@ -103,8 +110,9 @@ def _given_up_unheard(stretch: Stretch, commit: tuple[int, str] | None) -> list[
     return [died_between(window, sum(window) // 2, detail, ref, rank=4, tier=tier, basis=basis)]
 
 
-def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
-    """The owner stayed and gave all up to re-join: after it heard of the rebalance, before the join phase ended."""
+def _survived(stretch: Stretch, commit: tuple[int, str] | None, new_ms: int | None) -> list[Mark]:
+    """The owner stayed and gave all up to re-join: after it heard of the rebalance, before the join phase ended.
+    `new_ms`: when it committed something new for the last time, if it sent that again since."""
     between, preparing = stretch.between, stretch.between.first.preparing
     heard_at_ms, joined_at_ms = between.heard_at_ms, between.joined_at_ms
     started_it = preparing is not None and stretch.owner.member_id in str(preparing.fields.get("reason", ""))
@@ -126,11 +134,20 @@ def _survived(stretch: Stretch, commit: tuple[int, str] | None) -> list[Mark]:
             # It may have given up for a generation that never came to be, and had nothing to commit since.
             is_recent = True
         if is_recent or stretch.in_transactions:
-            detail = "its last commit, made when it gave up"
-            marks.append(stretch.let_go_at(commit, detail))
+            marks.append(_let_go_at(stretch, commit, new_ms))
     if between.joining_mark is not None:
         marks.append(between.joining_mark)
     return marks
+
+
+def _let_go_at(stretch: Stretch, commit: tuple[int, str], new_ms: int | None) -> Mark:
+    """Its last commit was made when it gave up, unless it is sarama's and says what another one said before: that one
+    had no answer in time, as while a replica is missing, and sarama joins again when it has one
+    (docs/measured.md#commits-that-wait)."""
+    if new_ms is None or stretch.in_transactions:
+        return stretch.let_go_at(commit, "its last commit, made when it gave up")
+    window, detail = (new_ms, commit[0]), "between its last commit with something new and the last one, sent again"
+    return died_between(window, sum(window) // 2, detail, commit[1], rank=2, tier=EvidenceTier.RECORDED)
 
 
 def _survived_its_coordinator(stretch: Stretch, loaded_at_ms: int, commit: tuple[int, str] | None) -> list[Mark]:

@@ -88,6 +88,32 @@ class Commits:
         at = bisect_right(track.firsts, after)
         return track.marks[at].first_at_ms if at < len(track.firsts) and track.firsts[at] < before else None
 
+    def new_until(self, resource: Resource, after: int, before: int) -> int | None:
+        """at_ms of the last commit of the partition between these offsets that said something new, as far as that is
+        known. None where there is no commit, or positions are not known."""
+        marks = self._between(resource, after, before)
+        position = marks[-1].last_position if marks else None
+        if position is None:
+            return None
+        at_ms = marks[-1].last_at_ms
+        for mark in reversed(marks):
+            known = (
+                (mark.last_at_ms, mark.last_position),
+                (mark.gap_to_at_ms, mark.gap_to_position),
+                (mark.gap_from_at_ms, mark.gap_from_position),
+                (mark.first_at_ms, mark.first_position),
+            )
+            at_ms = min([at_ms, *(ms for ms, where in known if ms is not None and where == position)])
+            if mark.first_position != position:
+                break
+        return at_ms
+
+    def _between(self, resource: Resource, after: int, before: int) -> list[CommitMark]:
+        track = self._tracks.get(resource)
+        return (
+            [] if track is None else track.marks[bisect_right(track.firsts, after) : bisect_left(track.lasts, before)]
+        )
+
     def gap_at(self, resource: Resource, after: int, at_ms: int) -> CommitMark | None:
         """The mark behind this offset whose longest time without a commit holds the instant."""
         track = self._tracks.get(resource)
@@ -104,10 +130,7 @@ class Commits:
         between these offsets; None where none moved."""
         per_ms = 0.0
         for resource in resources:
-            track = self._tracks.get(resource)
-            if track is None:
-                continue
-            marks = track.marks[bisect_right(track.firsts, after) : bisect_left(track.lasts, before)]
+            marks = self._between(resource, after, before)
             first, last = (marks[0].first_position, marks[-1].last_position) if marks else (None, None)
             if first is not None and last is not None and last > first:
                 per_ms += (last - first) / max(marks[-1].last_at_ms - marks[0].first_at_ms, 1)
@@ -140,12 +163,10 @@ class Commits:
         known."""
         longest: list[int] = []
         for resource in resources:
-            track = self._tracks.get(resource)
-            if track is not None:
-                marks = track.marks[bisect_right(track.firsts, after) : bisect_left(track.lasts, before)]
-                gaps = [m.gap_ms for m in marks if m.gap_ms is not None]
-                gaps += [next_one.first_at_ms - one.last_at_ms for one, next_one in pairwise(marks)]
-                longest += [max(gaps)] if gaps else []
+            marks = self._between(resource, after, before)
+            gaps = [m.gap_ms for m in marks if m.gap_ms is not None]
+            gaps += [next_one.first_at_ms - one.last_at_ms for one, next_one in pairwise(marks)]
+            longest += [max(gaps)] if gaps else []
         return min(longest, default=None)
 
     def is_off_beat(self, resources: Iterable[Resource], after: int, before: int) -> bool:
@@ -164,10 +185,7 @@ class Commits:
         apart, as a share of the longest time between two."""
         most: tuple[int, float, float] | None = None
         for resource in resources:
-            track = self._tracks.get(resource)
-            if track is None:
-                continue
-            marks = track.marks[bisect_right(track.firsts, after) : bisect_left(track.lasts, before)]
+            marks = self._between(resource, after, before)
             gaps = [m.gap_ms for m in marks if m.gap_ms is not None]
             gaps += [next_one.first_at_ms - one.last_at_ms for one, next_one in pairwise(marks)]
             count = sum(m.commit_count for m in marks)
@@ -183,10 +201,7 @@ class Commits:
         offsets; None below two commits."""
         best: tuple[int, float] | None = None
         for resource in resources:
-            track = self._tracks.get(resource)
-            if track is None:
-                continue
-            marks = track.marks[bisect_right(track.firsts, after) : bisect_left(track.lasts, before)]
+            marks = self._between(resource, after, before)
             count = sum(m.commit_count for m in marks)
             if count > 1 and (best is None or count > best[0]):
                 best = count, (marks[-1].last_at_ms - marks[0].first_at_ms) / (count - 1)

@@ -69,6 +69,9 @@ REVOKED_CALLBACK_MS = 10
 (docs/measured.md#how-it-was-measured)."""
 AUTO_COMMIT_MS = 5_000
 """auto.commit.interval.ms by default (docs/measured.md#defaults-of-kafka)."""
+COMMIT_TIMEOUT_MS = 5_000
+"""offsets.commit.timeout.ms of brokers by default: so long a commit waits for replicas. Then it is in the log, and its
+client is asked to send it again (docs/measured.md#commits-that-wait)."""
 RECENT_COMMIT_MS = 5_500
 """auto.commit.interval.ms is 5 s by default (docs/measured.md#defaults-of-kafka): an older commit is no sign of a
 member that commits when it lets go."""

@@ -305,6 +305,30 @@ def test_saramas_last_commit_waited_for_the_next_message_at_most(per_s: int | No
     assert (estimate.at_ms, estimate.window_from_ms) == (20_000, pytest.approx(20_000 - early_ms, abs=1))
 
 
+@pytest.mark.parametrize(
+    ("position", "lower_ms", "window"),
+    [
+        (90, 9_000 - 1_050, (9_000, 19_500)),  # what it had committed at 9 s: the broker had not answered within 5 s
+        (195, 19_500 - 1_050, (19_500 - 130, 19_507)),
+    ],
+    ids=["sent again", "something new"],
+)
+def test_saramas_last_commit_may_be_one_that_it_sent_again(
+    position: int, lower_ms: int, window: tuple[int, int]
+) -> None:
+    """As seen on 3.6.2 while a replica was missing: it had let go 0.5 to 5.6 s before its last commit."""
+    both = dict.fromkeys(("c1", "c2"), SARAMA)
+    story = a_group().generation(1, {"c1": "0", "c2": "1"}, at_ms=1_000, subscriptions=both)
+    for at_ms in range(2_000, 9_001, 1_000):
+        story.commit(1, at_ms=at_ms, position=at_ms // 100)
+    story.commit(1, at_ms=14_500, position=90).commit(1, at_ms=19_500, position=position)
+    story.generation(2, {"c1": "0 1", "c2": ""}, at_ms=20_000, subscriptions=both)
+    pause = given_on(second(story))
+    (estimate,) = (m for m in pause.stop_marks if m.bound == "estimate" and m.rank == 2)
+    assert pause.stopped_at_lower_ms == lower_ms
+    assert (estimate.window_from_ms, estimate.window_to_ms) == pytest.approx(window, abs=25)
+
+
 COOPERATIVE = {
     number: encoders.consumer_subscription((TOPIC,), owned={TOPIC: tuple(numbers)}, version=2, user_data=None)
     for number, numbers in (("0", (0,)), ("", ()))
