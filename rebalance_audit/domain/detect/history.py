@@ -125,7 +125,8 @@ class History:
         )
 
     def movements_from(self, member_ids: Iterable[str], step: HistoryStep) -> list[Movement]:
-        """Resources that these members gave up in this rebalance or, if they never came back, in a later one."""
+        """Resources that these members gave up in this rebalance or, if they never came back, in a later one. A worker
+        that comes back has another member id, under which it gets its own again."""
         if self._steps_from is None:
             self._steps_from = {}
             for s in self.steps:
@@ -138,7 +139,8 @@ class History:
             for index in indexes[bisect_left(indexes, step.index) :]:
                 for movement in self.steps[index].rebalance.movements:
                     # The taking away and the giving are two rows of one hand-over: the later one has the pause.
-                    if movement.from_member_id == member_id and movement.kind != MovementKind.RETURNED:
+                    is_back = movement.kind == MovementKind.RETURNED and movement.to_member_id == member_id
+                    if movement.from_member_id == member_id and not is_back:
                         found[movement.resource] = movement
         return list(found.values())
 

@@ -14,7 +14,7 @@ from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.detect.history import History, identity, label
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.storm import excuses
-from rebalance_audit.domain.kinds import EvidenceTier, MemberChange, ResourceType
+from rebalance_audit.domain.kinds import EvidenceTier, MemberChange, MovementKind, ResourceType
 from rebalance_audit.domain.model import ConnectTask, Finding, Member, Movement, Rebalance, Trigger
 from tests.domain.detect.group_story import GroupStory, a_connect_cluster, a_group
 
@@ -44,6 +44,14 @@ def test_a_session_expiry_names_who_the_timeout_and_the_cost_with_its_bounds() -
         "times": 1,
     }
     assert found.evidence == ("log:broker-1/server.log#abc@100", "record:__consumer_offsets-7@101")
+
+
+def test_what_a_worker_gets_again_under_another_member_id_stood_still_until_then() -> None:
+    story = a_group().joins("c1", "c2", "c3", at_s=0).vanishes("c3", at_s=60, gone_pause_ms=35_600)
+    last = story.rebalances[-1]
+    back = tuple(replace(m, kind=MovementKind.RETURNED) for m in last.movements if m.from_client_id == "c3")
+    story.rebalances[-1] = replace(last, movements=back)
+    assert _only(story, "RB007").title.endswith("its 2 partitions stood still for 35.6 s")
 
 
 def test_a_member_that_does_nothing_hangs_and_keeps_what_it_has() -> None:
