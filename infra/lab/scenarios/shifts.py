@@ -29,7 +29,7 @@ SLOW: dict[str, Any] = {"max_poll_interval_ms": 7000, "session_timeout_ms": 6500
 """Of members whose handlers are slow later."""
 
 
-class ShiftOfGroup:
+class Crew:
     """One group on a topic of its own. Each word of a story is an act and whom it is done to: `kill 2`."""
 
     def __init__(
@@ -229,7 +229,7 @@ class ShiftOfGroup:
         options = dict(self._own)
         name = self._of(number)
         if any(verb == "grow" for verb, *_ in self._acts) and not self._is_kip848:
-            options[LOOKS_FOR_PARTITIONS[library]] = 4000
+            options[LOOKS_FOR_PARTITIONS[library]] = 5000
         if any(verb == "slow" for verb, *_ in self._acts):
             options |= SLOW
         if self._is_static:
@@ -242,7 +242,7 @@ class ShiftOfGroup:
         self.driver.join(name, self.group, [self.topic], library=library, **options)
 
 
-def shift(driver: Driver, seed: str, stories: Sequence[ShiftOfGroup], *, per_second: int = 60) -> None:
+def shift(driver: Driver, seed: str, stories: Sequence[Crew], *, per_second: int = 60) -> None:
     """All stories at the same time."""
     driver.topics(**{story.topic: story.partitions for story in stories})
     driver.produce(per_second=per_second)
@@ -266,12 +266,12 @@ def shift_of_five(driver: Driver) -> None:
     """Cooperative librdkafka, franz-go, kafkajs, sarama and kafka-python in groups of two to four, each with a story of
     its own: kills, returns within and after the session, freezes, deploys, silence."""
     stories = [
-        ShiftOfGroup(driver, "r", "librdkafka", "together 1 2 3, crash 2, kill 3, come 3, swap 1 4", partitions=7,
+        Crew(driver, "r", "librdkafka", "together 1 2 3, crash 2, kill 3, come 3, swap 1 4", partitions=7,
               assignor="cooperative-sticky"),
-        ShiftOfGroup(driver, "f", "franz-go", "come 1, together 2 3 4, kill 2 4, hush, leave 1, loud", partitions=5),
-        ShiftOfGroup(driver, "k", "kafkajs", "come 1 2, nap 1, freeze 2, crash 1", partitions=3),
-        ShiftOfGroup(driver, "s", "sarama", "come 1 2 3, swap 2 4, freeze 1, leave 3", partitions=8, assignor="roundrobin"),
-        ShiftOfGroup(driver, "p", "kafka-python", "come 1 2, leave 1, come 3, kill 2, come 1", partitions=4,
+        Crew(driver, "f", "franz-go", "come 1, together 2 3 4, kill 2 4, hush, leave 1, loud", partitions=5),
+        Crew(driver, "k", "kafkajs", "come 1 2, nap 1, freeze 2, crash 1", partitions=3),
+        Crew(driver, "s", "sarama", "come 1 2 3, swap 2 4, freeze 1, leave 3", partitions=8, assignor="roundrobin"),
+        Crew(driver, "p", "kafka-python", "come 1 2, leave 1, come 3, kill 2, come 1", partitions=4,
               assignor="roundrobin"),
     ]  # fmt: skip
     shift(driver, "shift_of_five", stories)
@@ -282,12 +282,12 @@ def shift_with_slow_handlers(driver: Driver) -> None:
     """Java, librdkafka, aiokafka, kafka-go and cooperative franz-go: handlers that take too long, and some that nearly
     do; topics that get more partitions; members that are frozen and killed."""
     stories = [
-        ShiftOfGroup(driver, "j", "java", "come 1 2, busy 1, slow 2, leave 1, come 3", partitions=5, assignor="roundrobin"),
-        ShiftOfGroup(driver, "r", "librdkafka", "come 1 2 3, slow 3, busy 1, kill 1", partitions=6),
-        ShiftOfGroup(driver, "a", "aiokafka", "together 1 2, grow 3, kill 2, come 2, freeze 1", partitions=4,
+        Crew(driver, "j", "java", "come 1 2, busy 1, slow 2, leave 1, come 3", partitions=5, assignor="roundrobin"),
+        Crew(driver, "r", "librdkafka", "come 1 2 3, slow 3, busy 1, kill 1", partitions=6),
+        Crew(driver, "a", "aiokafka", "together 1 2, grow 3, kill 2, come 2, freeze 1", partitions=4,
               assignor="range"),
-        ShiftOfGroup(driver, "g", "kafka-go", "come 1 2 3, crash 1, leave 2, freeze 3", partitions=7, assignor="roundrobin"),
-        ShiftOfGroup(driver, "f", "franz-go", "come 1 2, grow 2, come 3, kill 1, leave 2", partitions=6,
+        Crew(driver, "g", "kafka-go", "come 1 2 3, crash 1, leave 2, freeze 3", partitions=7, assignor="roundrobin"),
+        Crew(driver, "f", "franz-go", "come 1 2, grow 2, come 3, kill 1, leave 2", partitions=6,
               assignor="cooperative-sticky"),
     ]  # fmt: skip
     shift(driver, "shift_with_slow_handlers", stories)
@@ -298,12 +298,12 @@ def shift_of_static_members(driver: Driver) -> None:
     """Static members of Java, librdkafka (cooperative), sarama, franz-go and aiokafka, in groups of two and three, are
     killed and back within the session (10 s), killed for good, frozen, and closed."""
     stories = [
-        ShiftOfGroup(driver, "j", "java", "come 1 2, crash 2, kill 1", partitions=5, is_static=True),
-        ShiftOfGroup(driver, "r", "librdkafka", "come 1 2 3, crash 1, kill 2, come 2", partitions=7, is_static=True,
+        Crew(driver, "j", "java", "come 1 2, crash 2, kill 1", partitions=5, is_static=True),
+        Crew(driver, "r", "librdkafka", "come 1 2 3, crash 1, kill 2, come 2", partitions=7, is_static=True,
               assignor="cooperative-sticky"),
-        ShiftOfGroup(driver, "s", "sarama", "come 1 2 3, crash 3, crash 1, leave 2", partitions=5, is_static=True),
-        ShiftOfGroup(driver, "f", "franz-go", "come 1 2, leave 1, come 1, crash 2", partitions=6, is_static=True),
-        ShiftOfGroup(driver, "a", "aiokafka", "come 1 2 3, crash 2, kill 3, come 3", partitions=4, is_static=True),
+        Crew(driver, "s", "sarama", "come 1 2 3, crash 3, crash 1, leave 2", partitions=5, is_static=True),
+        Crew(driver, "f", "franz-go", "come 1 2, leave 1, come 1, crash 2", partitions=6, is_static=True),
+        Crew(driver, "a", "aiokafka", "come 1 2 3, crash 2, kill 3, come 3", partitions=4, is_static=True),
     ]  # fmt: skip
     shift(driver, "shift_of_static_members", stories)
 
@@ -313,15 +313,15 @@ def shift_of_both_protocols(driver: Driver) -> None:
     """KIP-848 groups of librdkafka, of franz-go and of Java beside librdkafka, a classic one of sarama beside franz-go
     and an emptied one of kafkajs, each with a story of its own."""
     stories = [
-        ShiftOfGroup(driver, "r", "librdkafka", "come 1 2 3, kill 2, grow 3, freeze 1, leave 3", partitions=6,
+        Crew(driver, "r", "librdkafka", "come 1 2 3, kill 2, grow 3, freeze 1, leave 3", partitions=6,
               is_kip848=True),
-        ShiftOfGroup(driver, "f", "franz-go", "come 1 2, freeze 2, come 3, hush, kill 1, loud", partitions=5,
+        Crew(driver, "f", "franz-go", "come 1 2, freeze 2, come 3, hush, kill 1, loud", partitions=5,
               is_kip848=True),
-        ShiftOfGroup(driver, "m", {"1": "java", "2": "librdkafka", "3": "java"}, "come 1 2 3, leave 1, kill 2, come 1",
+        Crew(driver, "m", {"1": "java", "2": "librdkafka", "3": "java"}, "come 1 2 3, leave 1, kill 2, come 1",
               partitions=7, is_kip848=True),
-        ShiftOfGroup(driver, "s", {"1": "sarama", "2": "franz-go", "3": "sarama", "4": "franz-go"},
+        Crew(driver, "s", {"1": "sarama", "2": "franz-go", "3": "sarama", "4": "franz-go"},
               "come 1 2 3, kill 1, come 4, freeze 2", partitions=8),
-        ShiftOfGroup(driver, "k", "kafkajs", "come 1 2, leave 2, empty 1, together 1 2, crash 2", partitions=4),
+        Crew(driver, "k", "kafkajs", "come 1 2, leave 2, empty 1, together 1 2, crash 2", partitions=4),
     ]  # fmt: skip
     shift(driver, "shift_of_both_protocols", stories)
 
@@ -331,12 +331,12 @@ def shift_in_silence(driver: Driver) -> None:
     """Topics of kafkajs, kafka-go, sarama, Java and cooperative franz-go fall silent; members close, come, are frozen
     and killed meanwhile, and after it."""
     stories = [
-        ShiftOfGroup(driver, "k", "kafkajs", "come 1 2 3, hush, leave 2, kill 3, loud, come 2", partitions=7),
-        ShiftOfGroup(driver, "g", "kafka-go", "come 1 2 3, hush, kill 1, come 1, loud, leave 3", partitions=5),
-        ShiftOfGroup(driver, "s", "sarama", "come 1 2, hush, come 3, freeze 2, loud, kill 1", partitions=6,
+        Crew(driver, "k", "kafkajs", "come 1 2 3, hush, leave 2, kill 3, loud, come 2", partitions=7),
+        Crew(driver, "g", "kafka-go", "come 1 2 3, hush, kill 1, come 1, loud, leave 3", partitions=5),
+        Crew(driver, "s", "sarama", "come 1 2, hush, come 3, freeze 2, loud, kill 1", partitions=6,
               assignor="cooperative-sticky"),
-        ShiftOfGroup(driver, "j", "java", "come 1 2, hush, nap 2, kill 1, loud, crash 2", partitions=3),
-        ShiftOfGroup(driver, "f", "franz-go", "come 1 2 3, hush, crash 2, leave 3, loud, kill 1", partitions=6,
+        Crew(driver, "j", "java", "come 1 2, hush, nap 2, kill 1, loud, crash 2", partitions=3),
+        Crew(driver, "f", "franz-go", "come 1 2 3, hush, crash 2, leave 3, loud, kill 1", partitions=6,
               assignor="cooperative-sticky"),
     ]  # fmt: skip
     shift(driver, "shift_in_silence", stories)
@@ -351,11 +351,11 @@ def shift_of_many(driver: Driver) -> None:
         "7": "librdkafka",
     }  # fmt: skip
     stories = [
-        ShiftOfGroup(driver, "m", six, "come 1 2 3 4, together 5 6, kill 1, swap 3 7, leave 4, freeze 5", partitions=13,
+        Crew(driver, "m", six, "come 1 2 3 4, together 5 6, kill 1, swap 3 7, leave 4, freeze 5", partitions=13,
               assignor="roundrobin"),
-        ShiftOfGroup(driver, "r", "librdkafka", "together 1 2 3 4 5 6 7 8, kill 2 5 7, swap 1 9, leave 3, crash 4",
+        Crew(driver, "r", "librdkafka", "together 1 2 3 4 5 6 7 8, kill 2 5 7, swap 1 9, leave 3, crash 4",
               partitions=16, assignor="cooperative-sticky"),
-        ShiftOfGroup(driver, "p", "kafka-python", "together 1 2 3 4, swap 1 5, swap 2 6, kill 3 4", partitions=9,
+        Crew(driver, "p", "kafka-python", "together 1 2 3 4, swap 1 5, swap 2 6, kill 3 4", partitions=9,
               assignor="cooperative-sticky"),
     ]  # fmt: skip
     shift(driver, "shift_of_many", stories, per_second=90)
@@ -367,15 +367,15 @@ def shift_with_short_sessions(driver: Driver) -> None:
     are frozen for longer, killed, swapped and killed in the midst of a growth of their topic."""
     short: dict[str, Any] = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 1500}
     stories = [
-        ShiftOfGroup(driver, "s", "sarama", "come 1 2 3, kill 2, swap 1 4, freeze 3", partitions=4,
+        Crew(driver, "s", "sarama", "come 1 2 3, kill 2, swap 1 4, freeze 3", partitions=4,
               auto_commit_interval_ms=4000, **short),
-        ShiftOfGroup(driver, "a", "aiokafka", "together 1 2 3, kill 1, grow 2, leave 2, come 1", partitions=5,
+        Crew(driver, "a", "aiokafka", "together 1 2 3, kill 1, grow 2, leave 2, come 1", partitions=5,
               auto_commit_interval_ms=1000, **short),
-        ShiftOfGroup(driver, "f", "franz-go", "come 1 2, swap 1 3, swap 2 4, freeze 4", partitions=5, assignor="sticky",
+        Crew(driver, "f", "franz-go", "come 1 2, swap 1 3, swap 2 4, freeze 4", partitions=5, assignor="sticky",
               auto_commit_interval_ms=1000, **short),
-        ShiftOfGroup(driver, "g", "kafka-go", "together 1 2 3, kill 2 3, together 2 3, leave 1", partitions=6,
+        Crew(driver, "g", "kafka-go", "together 1 2 3, kill 2 3, together 2 3, leave 1", partitions=6,
               auto_commit_interval_ms=1000, **short),
-        ShiftOfGroup(driver, "p", "kafka-python", "come 1 2, freeze 1, kill 2, come 3, leave 1, empty 3", partitions=4,
+        Crew(driver, "p", "kafka-python", "come 1 2, freeze 1, kill 2, come 3, leave 1, empty 3", partitions=4,
               auto_commit_interval_ms=2000, **short),
     ]  # fmt: skip
     shift(driver, "shift_with_short_sessions", stories)
