@@ -1,18 +1,20 @@
 """The lines that vote on the clocks of a cluster's nodes, and the records that answer them.
 
-Small results of wide scans, so DuckDB makes them on the driver. `kept_votes` keeps them between two runs.
+Small results of wide scans. In a first run over much evidence tasks make them, some clusters at a time; else DuckDB
+makes them on the driver. `kept_votes` keeps them between two runs.
 """
 
 from __future__ import annotations
 
+import pickle
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from operator import itemgetter
 from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -28,12 +30,14 @@ from rebalance_audit.domain.gather.clocks import (
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.model import GroupRecord, LogEvent, node_of_log
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import row_count_in
+from rebalance_audit.warehouse.row_groups import row_count_in, row_groups_of
+from rebalance_audit.warehouse.spreading import Spread, SpreadOf, spread_over
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import kept_votes
-from spark_jobs.group_rows import places_table, rows_of_groups
+from spark_jobs.group_rows import literal, places_table, rows_of_groups
 from spark_jobs.kept_votes import Answers, ClusterVotes, Number, Stretch, Versions, Voter, VotesByCluster
+from spark_jobs.stages.stage import size_of
 
 PAIRS_PER_STRETCH = 20
 STRETCH_MS = 6 * 3_600_000
@@ -125,45 +129,92 @@ _NUMBERS_ASKED = "(SELECT DISTINCT cluster_id, group_id, number FROM voter)"
 _SAME_NUMBER = f"record.cluster_id = voter.cluster_id AND record.group_id = voter.group_id AND {_VALUE} = voter.number"
 
 
-def all_votes(warehouse: Warehouse, versions: Versions) -> Voting:
+def all_votes(warehouse: Warehouse, versions: Versions, spread_of: SpreadOf) -> Voting:
     """The votes on every node's clock at these versions of silver.group_event and bronze.source."""
-    events = stored(warehouse, "silver.group_event", versions[0])
-    zones = _zones(warehouse, versions[1])
-    found = Voting(versions, _nodes(events), zones, VotesByCluster())
-    if events is not None:
-        with cursor() as lines_db, cursor() as records_db:
-            # Wide columns are read of the few rows that are chosen, not of all among which they are chosen.
-            voter = lines_db.execute(
-                f"SELECT cluster_id, node, kind, at_ms, group_id, ref, {_NUMBER} number "
-                f"FROM {events} WHERE {_VOTES} QUALIFY {_FIRST}"
-            ).to_arrow_table()
-            for db in (lines_db, records_db):
-                db.register("voter", voter)
-            lines = _rows(
-                lines_db,
-                f"SELECT cluster_id, ref, node, kind, at_ms, group_id, source_kind, detail, number, "
-                f"at_ms // {STRETCH_MS} stretch "
-                f"FROM {events} JOIN voter USING (cluster_id, ref, node, kind, at_ms, group_id) ORDER BY cluster_id",
-            )
-            records = _rows(
-                records_db,
-                'SELECT cluster_id, group_id, source_kind, ref, at_ms, topic, partition, "offset", "key", "value", '
-                f"{_VALUE} number "
-                f"FROM (FROM {events} SEMI JOIN {_GROUPS_ASKED} USING (cluster_id, group_id) WHERE {_ANSWERS}) record "
-                f"SEMI JOIN {_NUMBERS_ASKED} voter ON {_SAME_NUMBER} ORDER BY cluster_id",
-            )
-            # Cluster by cluster: all votes of a large fleet as objects would take more than all else here.
-            answering = groupby(records, key=itemgetter("cluster_id"))
-            answers = next(answering, None)
-            for cluster_id, of_cluster in groupby(lines, key=itemgetter("cluster_id")):
-                votes = _votes_of(intern(cluster_id), of_cluster)
-                if answers is not None and answers[0] == cluster_id:
-                    _add_answers(votes.answers, answers[1])
-                    answers = next(answering, None)
-                found.votes.put(cluster_id, votes)
-                found.work_out([cluster_id])
+    files = warehouse.files("silver.group_event", versions[0])
+    found = Voting(versions, _nodes(files), _zones(warehouse, versions[1]), VotesByCluster())
+    if (spread := spread_of(sum(map(size_of, files)))) is not None:
+        _vote_in_tasks(spread, files, found)
+    elif files:
+        for cluster_id, votes in _votes_in(files):
+            found.votes.put(cluster_id, votes)
+            found.work_out([cluster_id])
     found.work_out(found.names.keys() - found.by_cluster.keys())
     return found
+
+
+_PIECES = 8
+_VOTED = pa.schema([("cluster_id", pa.string()), ("votes", pa.binary()), ("pairs", pa.binary())])
+
+
+class _Electorate(NamedTuple):
+    """The clusters of one piece of the work."""
+
+    files: Sequence[str]
+    """Those with events of these clusters."""
+    nodes: Mapping[str, Collection[str]]
+    """By cluster, those whose pairs are wanted."""
+    zones: Mapping[str, Mapping[str, str]]
+
+
+def _vote_in_tasks(spread: Spread, files: Sequence[str], found: Voting) -> None:
+    """Adds the votes of all clusters and the pairs that they make."""
+    clusters = sorted({cluster_id for cluster_id, _ in found.nodes})
+    size = max(1, -(-len(clusters) // _PIECES))
+    pieces = []
+    for at in range(0, len(clusters), size):
+        some = clusters[at : at + size]
+        held = dict.fromkeys(group.file for group in row_groups_of(files, "cluster_id", some))
+        nodes = {cluster_id: sorted(found.names[cluster_id]) for cluster_id in some}
+        pieces.append(_Electorate(list(held), nodes, {c: found.zones[c] for c in some if c in found.zones}))
+    for row in spread_over(spread, pieces, _vote, _VOTED).to_pylist():
+        found.votes.put_packed(row["cluster_id"], row["votes"])
+        found.by_cluster[row["cluster_id"]] = pickle.loads(row["pairs"])
+
+
+def _vote(piece: _Electorate) -> Iterator[pa.RecordBatch]:
+    for cluster_id, votes in _votes_in(piece.files, list(piece.nodes)):
+        pairs = _pairs(cluster_id, piece.nodes[cluster_id], piece.zones.get(cluster_id, {}), votes)
+        yield pa.RecordBatch.from_pydict(
+            {"cluster_id": [cluster_id], "votes": [kept_votes.packed(votes)], "pairs": [pickle.dumps(pairs)]}, _VOTED
+        )
+
+
+def _votes_in(files: Sequence[str], clusters: Sequence[str] | None = None) -> Iterator[tuple[str, ClusterVotes]]:
+    """The votes in each of these clusters (None: all) of which these files have any."""
+    events = relation(files)
+    if clusters is not None:
+        events = f"(FROM {events} WHERE cluster_id IN ({', '.join(map(literal, clusters))}))"
+    with cursor() as lines_db, cursor() as records_db:
+        # Wide columns are read of the few rows that are chosen, not of all among which they are chosen.
+        voter = lines_db.execute(
+            f"SELECT cluster_id, node, kind, at_ms, group_id, ref, {_NUMBER} number "
+            f"FROM {events} WHERE {_VOTES} QUALIFY {_FIRST}"
+        ).to_arrow_table()
+        for db in (lines_db, records_db):
+            db.register("voter", voter)
+        lines = _rows(
+            lines_db,
+            f"SELECT cluster_id, ref, node, kind, at_ms, group_id, source_kind, detail, number, "
+            f"at_ms // {STRETCH_MS} stretch "
+            f"FROM {events} JOIN voter USING (cluster_id, ref, node, kind, at_ms, group_id) ORDER BY cluster_id",
+        )
+        records = _rows(
+            records_db,
+            'SELECT cluster_id, group_id, source_kind, ref, at_ms, topic, partition, "offset", "key", "value", '
+            f"{_VALUE} number "
+            f"FROM (FROM {events} SEMI JOIN {_GROUPS_ASKED} USING (cluster_id, group_id) WHERE {_ANSWERS}) record "
+            f"SEMI JOIN {_NUMBERS_ASKED} voter ON {_SAME_NUMBER} ORDER BY cluster_id",
+        )
+        # Cluster by cluster: all votes of a large fleet as objects would take more than all else here.
+        answering = groupby(records, key=itemgetter("cluster_id"))
+        answers = next(answering, None)
+        for cluster_id, of_cluster in groupby(lines, key=itemgetter("cluster_id")):
+            votes = _votes_of(intern(cluster_id), of_cluster)
+            if answers is not None and answers[0] == cluster_id:
+                _add_answers(votes.answers, answers[1])
+                answers = next(answering, None)
+            yield cluster_id, votes
 
 
 def with_news(warehouse: Warehouse, known: Voting, asked: Versions) -> Voting | None:
@@ -269,10 +320,11 @@ def _voter(at_ms: int, number: Number, line: LogEvent) -> Voter:
     return Voter(at_ms, line.ref, number, intern(line.node), line.local_at_ms, subject_of(line))
 
 
-def _nodes(events: str | None) -> set[tuple[str, str]]:
+def _nodes(files: Sequence[str]) -> set[tuple[str, str]]:
     """Nodes with log events."""
-    if events is None:
+    if not files:
         return set()
+    events = relation(files)
     with cursor() as db:
         return set(db.execute(f"SELECT DISTINCT cluster_id, node FROM {events} WHERE source_kind = 'log'").fetchall())
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from rebalance_audit.domain.gather.clocks import NodeClock
 from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.spreading import in_this_process
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import kept_votes
@@ -42,13 +43,15 @@ def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: 
         warehouse.version("bronze.source") if source_version is None else source_version,
     )
     known = _VOTING.get(warehouse)
+    spread_of = warehouse.spread_of
     if known is None and (votes := kept_votes.kept(warehouse, asked)) is not None:
         known = Voting(*votes, noted=votes.versions[0])
         known.work_out(known.names)
     if known is not None and known.versions != asked:
+        spread_of = in_this_process  # a process that goes on does not start Spark for a node that is new
         known = with_news(warehouse, known, asked)
     if known is None:
-        known = all_votes(warehouse, asked)
+        known = all_votes(warehouse, asked, spread_of)
     _VOTING[warehouse] = known
     if warehouse.is_writing and known.is_late:
         kept_votes.keep(warehouse, Votes(known.versions, known.nodes, known.zones, known.votes))

@@ -87,6 +87,10 @@ class VotesByCluster:
         self._packed.pop(cluster_id, None)
         self._keep_open(cluster_id, votes)
 
+    def put_packed(self, cluster_id: str, votes: bytes) -> None:
+        """Votes that a task has packed; there are none of this cluster yet."""
+        self._packed[cluster_id] = votes
+
     def packed(self) -> Iterator[tuple[str, bytes]]:
         """All of them."""
         for cluster_id, votes in self._open.items():
@@ -104,7 +108,7 @@ class VotesByCluster:
 
     def _pack(self, cluster_id: str, votes: ClusterVotes) -> None:
         if cluster_id not in self._packed:
-            self._packed[cluster_id] = _packed(votes)
+            self._packed[cluster_id] = packed(votes)
 
 
 class Votes(NamedTuple):
@@ -143,7 +147,7 @@ def kept(warehouse: Warehouse, until: Versions) -> Votes | None:
     )
 
 
-def _packed(votes: ClusterVotes) -> bytes:
+def packed(votes: ClusterVotes) -> bytes:
     voters = [[*stretch[1:], list(of_stretch)] for stretch, of_stretch in votes.voters.items()]
     answers = [[*number[1:], of_number] for number, of_number in votes.answers.items()]
     return zlib.compress(json.dumps([voters, answers], separators=(",", ":")).encode(), 1)
