@@ -20,10 +20,13 @@ import duckdb
 import pyarrow as pa
 
 from rebalance_audit.domain.gather.clocks import (
+    EPOCH_RECORDS,
     PAIRED_KINDS,
     NodeClock,
     infer_utc_offset_ms,
     instants_of,
+    instants_of_epoch,
+    instants_of_generation,
     paired,
     subject_of,
 )
@@ -117,16 +120,22 @@ _VOTES = (
     f"source_kind = 'log' AND kind IN ({', '.join(repr(str(kind)) for kind in PAIRED_KINDS)}) "
     f"AND group_id IS NOT NULL AND {_NUMBER} IS NOT NULL"
 )
+_RECORD = "cluster_id, group_id, kind, at_ms"
+# All at once: the text is read through for each question.
+_SAID = (
+    "json_extract(detail, ['$.value.generation', '$.value.epoch', '$.value.current_state_timestamp', "
+    "'$.value.members[0].member_id'])"
+)
+_OF_SAID = "coalesce(said[1], said[2])::BIGINT number, said[3]::BIGINT stable_at_ms, said[4] IS NOT NULL has_members"
 _ANSWERS = (
     "source_kind = 'record' AND value IS NOT NULL "
-    "AND kind IN ('GroupMetadata', 'ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')"
+    f"AND kind IN ({', '.join(map(repr, ('GroupMetadata', *EPOCH_RECORDS)))})"
 )
 _PLACE = f"cluster_id, node, kind, at_ms // {STRETCH_MS}"
 _FIRST = f"row_number() OVER (PARTITION BY {_PLACE} ORDER BY at_ms, ref) <= {PAIRS_PER_STRETCH}"
 # Each once: what a join looks up does not leave memory, whatever DuckDB's limit.
 _GROUPS_ASKED = "(SELECT DISTINCT cluster_id, group_id FROM voter)"
 _NUMBERS_ASKED = "(SELECT DISTINCT cluster_id, group_id, number FROM voter)"
-_SAME_NUMBER = f"record.cluster_id = voter.cluster_id AND record.group_id = voter.group_id AND {_VALUE} = voter.number"
 
 
 def all_votes(warehouse: Warehouse, versions: Versions, spread_of: SpreadOf) -> Voting:
@@ -199,12 +208,11 @@ def _votes_in(files: Sequence[str], clusters: Sequence[str] | None = None) -> It
             f"at_ms // {STRETCH_MS} stretch "
             f"FROM {events} JOIN voter USING (cluster_id, ref, node, kind, at_ms, group_id) ORDER BY cluster_id",
         )
+        asked = f"(FROM {events} SEMI JOIN {_GROUPS_ASKED} USING (cluster_id, group_id) WHERE {_ANSWERS})"
         records = _rows(
             records_db,
-            'SELECT cluster_id, group_id, source_kind, ref, at_ms, topic, partition, "offset", "key", "value", '
-            f"{_VALUE} number "
-            f"FROM (FROM {events} SEMI JOIN {_GROUPS_ASKED} USING (cluster_id, group_id) WHERE {_ANSWERS}) record "
-            f"SEMI JOIN {_NUMBERS_ASKED} voter ON {_SAME_NUMBER} ORDER BY cluster_id",
+            f"SELECT * EXCLUDE said FROM (SELECT *, {_OF_SAID} FROM (SELECT {_RECORD}, {_SAID} said FROM {asked})) "
+            f"SEMI JOIN {_NUMBERS_ASKED} USING (cluster_id, group_id, number) ORDER BY cluster_id",
         )
         # Cluster by cluster: all votes of a large fleet as objects would take more than all else here.
         answering = groupby(records, key=itemgetter("cluster_id"))
@@ -330,10 +338,15 @@ def _nodes(files: Sequence[str]) -> set[tuple[str, str]]:
 
 
 def _add_answers(answers: Answers, rows: Iterable[dict[str, Any]]) -> None:
+    # By what `decode` has written beside them: to decode records again takes as long as all else here.
     for row in rows:
-        number = row["cluster_id"], row["group_id"], row["number"]
-        if number in answers and isinstance(record := event_of_row(row), GroupRecord):
-            answers[number] += instants_of(record)
+        group_id, number, at_ms = row["group_id"], row["number"], row["at_ms"]
+        if (of_number := answers.get((row["cluster_id"], group_id, number))) is None:
+            continue
+        if row["kind"] in EPOCH_RECORDS:
+            of_number += instants_of_epoch(group_id, number, at_ms)
+        else:
+            of_number += instants_of_generation(group_id, number, at_ms, row["stable_at_ms"], row["has_members"])
 
 
 def _votes_of(cluster_id: str, rows: Iterable[dict[str, Any]]) -> ClusterVotes:

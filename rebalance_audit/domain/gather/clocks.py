@@ -280,14 +280,28 @@ def instants_of(group_record: GroupRecord) -> list[tuple[Hashable, int]]:
     if value is None:
         return []
     if record.name == "GroupMetadata":
-        if not value.members:
-            return [((LogKind.EMPTIED, group_id, value.generation), group_record.at_ms)]
-        found: list[tuple[Hashable, int]] = [
-            ((kind, group_id, value.generation), group_record.at_ms) for kind in _BY_RECORD_TIME
-        ]
-        if value.current_state_timestamp is not None:
-            found.append(((LogKind.STABILIZED, group_id, value.generation), value.current_state_timestamp))
-        return found
-    if record.name in ("ConsumerGroupMetadata", "ShareGroupMetadata", "StreamsGroupMetadata"):
-        return [((LogKind.EPOCH_BUMPED, group_id, value.epoch), group_record.at_ms)]
+        has_members, stable_at_ms = bool(value.members), value.current_state_timestamp
+        return instants_of_generation(group_id, value.generation, group_record.at_ms, stable_at_ms, has_members)
+    if record.name in EPOCH_RECORDS:
+        return instants_of_epoch(group_id, value.epoch, group_record.at_ms)
     return []
+
+
+EPOCH_RECORDS = ("ConsumerGroupMetadata", "ShareGroupMetadata", "StreamsGroupMetadata")
+
+
+def instants_of_generation(
+    group_id: str, generation: int, at_ms: int, stable_at_ms: int | None, has_members: bool
+) -> list[tuple[Hashable, int]]:
+    """The same of a GroupMetadata record. `stable_at_ms`: its currentStateTimestamp."""
+    if not has_members:
+        return [((LogKind.EMPTIED, group_id, generation), at_ms)]
+    found: list[tuple[Hashable, int]] = [((kind, group_id, generation), at_ms) for kind in _BY_RECORD_TIME]
+    if stable_at_ms is not None:
+        found.append(((LogKind.STABILIZED, group_id, generation), stable_at_ms))
+    return found
+
+
+def instants_of_epoch(group_id: str, epoch: int, at_ms: int) -> list[tuple[Hashable, int]]:
+    """The same of a record of EPOCH_RECORDS."""
+    return [((LogKind.EPOCH_BUMPED, group_id, epoch), at_ms)]
