@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.domain.causes import Cause
@@ -46,15 +47,46 @@ def epoch_triggers(
     """
     if epoch.returned is not None:
         return [_static_return(epoch.returned, epoch.record)]
-    converted, departures, arrivals, changes = [], [], [], []
-    gone: dict[str, str] = {}
-    arrived: dict[str, str] = {}
-    is_topology_new = False
-    topics_changed: list[str] = []
+    written = _written(epoch, group_type)
+    departures = [_departure_trigger(m, ref, lines, commits, epoch, comes_back) for m, ref in written.gone.items()]
+    instances = {getattr(m.metadata, "instance_id", None) for m in epoch.before.values()} - {None, ""}
+    arrivals = [_arrival(epoch, member_id, ref, instances) for member_id, ref in written.arrived.items()]
+    found = written.converted + departures + arrivals + written.changes
+    if written.converted and not epoch.record_is_conversion:
+        # An empty classic group gave way: its first member is the cause.
+        found = departures + arrivals + written.changes + written.converted
+    if not found and written.is_topology_new:
+        found.append(
+            Trigger(
+                trigger=Cause.STREAMS_TOPOLOGY_CHANGED, tier=EvidenceTier.RECORDED, detail="the topology record changed"
+            )
+        )
+    if not found:
+        found += _without_member_change(epoch, before, group_type, written.topics)
+    return found
+
+
+@dataclass(slots=True)
+class _Written:
+    """What an epoch's records changed, sorted by what they are about."""
+
+    converted: list[Trigger] = field(default_factory=list)
+    gone: dict[str, str] = field(default_factory=dict)
+    """Members, with the record that removed each."""
+    arrived: dict[str, str] = field(default_factory=dict)
+    changes: list[Trigger] = field(default_factory=list)
+    """Of members that stayed."""
+    topics: list[str] = field(default_factory=list)
+    """Records of topics' partitions."""
+    is_topology_new: bool = False
+
+
+def _written(epoch: Epoch, group_type: GroupType) -> _Written:
+    found = _Written()
     for record in epoch.changes:
         name, value, key = record.record.name, record.record.value, record.record.key
         if name == "GroupMetadata" and value is None:
-            converted.append(
+            found.converted.append(
                 Trigger(
                     trigger=Cause.GROUP_CONVERTED,
                     tier=EvidenceTier.RECORDED,
@@ -65,51 +97,36 @@ def epoch_triggers(
         elif name.endswith("MemberMetadata"):
             member_id = key.member_id
             if value is None:
-                gone[member_id] = record.ref
+                found.gone[member_id] = record.ref
             elif member_id in epoch.before:
-                changes += _changes(member_id, epoch.before[member_id].metadata, record)
+                found.changes += _changes(member_id, epoch.before[member_id].metadata, record)
             else:
-                arrived[member_id] = record.ref
+                found.arrived[member_id] = record.ref
         elif name.endswith("Topology"):
-            is_topology_new = True
+            found.is_topology_new = True
         elif name.endswith(("PartitionMetadata", "RegularExpression")) and value is not None:
-            topics_changed.append(record.ref)
-    instances = {
-        getattr(m.metadata, "instance_id", None): m
-        for m in epoch.before.values()
-        if getattr(m.metadata, "instance_id", None)
-    }
-    for member_id, ref in gone.items():
-        trigger, tier, detail, line_ref = _departure(member_id, lines, commits, epoch, comes_back)
-        departures.append(
-            Trigger(trigger=trigger, tier=tier, members=(member_id,), detail=detail, evidence=(ref, *line_ref))
-        )
-    for member_id, ref in arrived.items():
-        member = epoch.members.get(member_id)
-        instance = getattr(member.metadata, "instance_id", None) if member else None
-        is_replaced = instance in instances
-        arrivals.append(
-            Trigger(
-                trigger=Cause.STATIC_MEMBER_REPLACED if is_replaced else Cause.MEMBER_JOINED,
-                tier=EvidenceTier.RECORDED,
-                members=(member_id,),
-                detail=f"{member.metadata.client_id} is new" if member and member.metadata else "",
-                evidence=(ref,),
-            )
-        )
-    found = converted + departures + arrivals + changes
-    if converted and not epoch.record_is_conversion:
-        # An empty classic group gave way: its first member is the cause.
-        found = departures + arrivals + changes + converted
-    if not found and is_topology_new:
-        found.append(
-            Trigger(
-                trigger=Cause.STREAMS_TOPOLOGY_CHANGED, tier=EvidenceTier.RECORDED, detail="the topology record changed"
-            )
-        )
-    if not found:
-        found += _without_member_change(epoch, before, group_type, topics_changed)
+            found.topics.append(record.ref)
     return found
+
+
+def _arrival(epoch: Epoch, member_id: str, ref: str, instances: Set[str | None]) -> Trigger:
+    """`instances`: the ids of the static members that there were."""
+    member = epoch.members.get(member_id)
+    is_replaced = member is not None and getattr(member.metadata, "instance_id", None) in instances
+    return Trigger(
+        trigger=Cause.STATIC_MEMBER_REPLACED if is_replaced else Cause.MEMBER_JOINED,
+        tier=EvidenceTier.RECORDED,
+        members=(member_id,),
+        detail=f"{member.metadata.client_id} is new" if member and member.metadata else "",
+        evidence=(ref,),
+    )
+
+
+def _departure_trigger(
+    member_id: str, ref: str, lines: Iterable[LogEvent], commits: Commits, epoch: Epoch, comes_back: ComesBack
+) -> Trigger:
+    cause, tier, detail, of_line = _departure(member_id, lines, commits, epoch, comes_back)
+    return Trigger(trigger=cause, tier=tier, members=(member_id,), detail=detail, evidence=(ref, *of_line))
 
 
 def _static_return(member_id: str, record: GroupRecord | None) -> Trigger:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import count
+from typing import Any
 
 from rebalance_audit.domain.causes import EXPECTED, Cause
 from rebalance_audit.domain.kinds import EvidenceTier, GroupType, MemberChange, Mode, Outcome, RebalanceKind
@@ -24,6 +25,14 @@ def epoch_id(evidence: GroupEvidence, epoch: Epoch) -> str:
     )
 
 
+def _outcome(epoch: Epoch, *, has_next: bool) -> Outcome:
+    if epoch.is_emptied and not epoch.is_reached:
+        return Outcome.EMPTIED
+    if epoch.is_reached:
+        return Outcome.COMPLETED
+    return Outcome.SUPERSEDED if has_next or epoch.is_left_behind else Outcome.OPEN
+
+
 class EpochRows:
     """The rows of all epochs of one group, in order."""
 
@@ -40,6 +49,13 @@ class EpochRows:
         self._commits = commits
         self._group_type = group_type
         self._comes_back = comes_back
+        self._assignors: dict[Any, str | None] = {}
+        """By epoch, of the line that says its target was computed."""
+        for line in evidence.lines:
+            if line.kind is LogKind.TARGET_COMPUTED:
+                self._assignors.setdefault(line.fields.get("group_epoch"), line.fields.get("assignor"))
+        brokers = (line.coordinator_broker_id for line in evidence.lines)
+        self._coordinator_broker_id = next((broker for broker in brokers if broker is not None), None)
 
     def rebalances(self) -> list[Rebalance]:
         result: list[Rebalance] = []
@@ -78,34 +94,23 @@ class EpochRows:
         taken.add(found)
         return found
 
+    def _triggers(self, index: int, epoch: Epoch) -> list[Trigger]:
+        # Indices, not slices: a group may have very many epochs.
+        earlier = (self._epochs[i].record for i in range(index - 1, -1, -1) if not self._epochs[i].rewrite_seq)
+        return epoch_triggers(
+            epoch, next(earlier, None), self._evidence.lines, self._commits, self._group_type, self._comes_back
+        )
+
     def _row(self, index: int, epoch: Epoch) -> Rebalance:
         evidence = self._evidence
         has_next = index + 1 < len(self._epochs)
-        if epoch.is_emptied and not epoch.is_reached:
-            outcome = Outcome.EMPTIED
-        elif epoch.is_reached:
-            outcome = Outcome.COMPLETED
-        else:
-            outcome = Outcome.SUPERSEDED if has_next or epoch.is_left_behind else Outcome.OPEN
         started_at_ms = epoch.record.at_ms if epoch.record else None
         target = epoch.target
         computed = getattr(target.record.value, "assignment_timestamp", None) if target else None
         finished_at_ms = epoch.finished.at_ms if epoch.finished else None
-        # Indices, not slices: a group may have very many epochs.
-        earlier = (self._epochs[i].record for i in range(index - 1, -1, -1) if not self._epochs[i].rewrite_seq)
-        triggers = epoch_triggers(
-            epoch, next(earlier, None), evidence.lines, self._commits, self._group_type, self._comes_back
-        )
+        triggers = self._triggers(index, epoch)
         first = triggers[0] if triggers else Trigger(trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN)
         members = tuple(self._members(epoch))
-        assignor = next(
-            (
-                x.fields.get("assignor")
-                for x in evidence.lines
-                if x.kind is LogKind.TARGET_COMPUTED and x.fields.get("group_epoch") == epoch.number
-            ),
-            None,
-        )
         refs = [r.ref for r in (epoch.record, epoch.target, epoch.finished) if r is not None]
         refs += [ref for t in triggers for ref in t.evidence]
         times = [t for t in (started_at_ms, target.at_ms if target else None, finished_at_ms) if t is not None]
@@ -122,12 +127,10 @@ class EpochRows:
             protocol_type=self._group_type,
             kind=RebalanceKind.STATIC_REWRITE if epoch.rewrite_seq else RebalanceKind.REBALANCE,
             rewrite_seq=epoch.rewrite_seq,
-            outcome=outcome,
+            outcome=_outcome(epoch, has_next=has_next),
             mode=Mode.SERVER,
-            assignor=assignor_name(assignor),
-            coordinator_broker_id=next(
-                (x.coordinator_broker_id for x in evidence.lines if x.coordinator_broker_id is not None), None
-            ),
+            assignor=assignor_name(self._assignors.get(epoch.number)),
+            coordinator_broker_id=self._coordinator_broker_id,
             member_count=len(epoch.members),
             static_member_count=sum(
                 getattr(m.metadata, "instance_id", None) is not None for m in epoch.members.values()
