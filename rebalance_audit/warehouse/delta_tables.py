@@ -25,7 +25,7 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of, ro
 from rebalance_audit.warehouse.delta_log import OpenTable, commit_text
 from rebalance_audit.warehouse.evidence_log import COMMIT_ID, actions_in
 from rebalance_audit.warehouse.file_sizes import in_order, most_rows, soon_replaced
-from rebalance_audit.warehouse.kept_columns import linked, put_rows, row_group
+from rebalance_audit.warehouse.kept_columns import let_go, let_go_below, linked, put_rows, row_group
 from rebalance_audit.warehouse.lease import Lease
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import SOON_REPLACED, row_count_in, row_group_bytes
@@ -139,6 +139,7 @@ class DeltaTables:
             yield f"{self.location}/{name}"
         finally:
             self._files.delete_folder(name)
+            let_go_below(f"{self.location}/{name}")
 
     def _confirm_lease(self) -> None:
         if self._lease is not None:
@@ -279,6 +280,7 @@ class DeltaTables:
         table = table.after(actions, transactions) if is_plain else self._opened(name)
         assert table is not None, name
         self._newest[name] = table
+        let_go(self._file_uri(name, action.path) for action in actions if isinstance(action, RemoveAction))
         if table.is_due_for_checkpoint:
             self._write_checkpoint(name)
         if name in self._small_files:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,13 +14,15 @@ import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import rows_at, whole
 from rebalance_audit.warehouse.file_sizes import compression_of, has_dictionaries
-from rebalance_audit.warehouse.known_values import note_values, rename_values
+from rebalance_audit.warehouse.known_values import let_values_go, note_values, rename_values
 from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
     Least,
     WantedValues,
     columns_of,
+    footers_below,
     keep_footer,
+    let_footer_go,
     open_writer,
     opened,
     parts_of,
@@ -49,6 +51,8 @@ class _Kept:
         """Of the buffers, not of the rows: that takes a tenth of the time for nested columns, and slices keep what they
         are slices of."""
         self._bytes = 0
+        self._numbers: dict[str, set[int]] = {}
+        """Of the row groups of a file."""
 
     def of(self, file: str, number: int) -> _Columns:
         with self._lock:
@@ -60,22 +64,36 @@ class _Kept:
     def rename(self, file: str, other: str) -> None:
         """The file has another name now: its kept columns go under that name."""
         with self._lock:
-            for place in [place for place in self._columns if place[0] == file]:
-                self._columns[other, place[1]] = self._columns.pop(place)
-                self._sizes[other, place[1]] = self._sizes.pop(place)
+            for number in self._numbers.pop(file, ()):
+                self._columns[other, number] = self._columns.pop((file, number))
+                self._sizes[other, number] = self._sizes.pop((file, number))
+                self._numbers.setdefault(other, set()).add(number)
 
     def keep(self, file: str, number: int, rows: pa.Table) -> None:
         with self._lock:
             place = file, number
             held = self._columns.setdefault(place, {})
+            self._numbers.setdefault(file, set()).add(number)
             new = rows.select([name for name in rows.schema.names if name not in held])
             held.update(zip(new.schema.names, new.columns, strict=True))
             size = new.get_total_buffer_size()
             self._sizes[place] = self._sizes.get(place, 0) + size
             self._bytes += size
             while self._bytes > KEPT_BYTES:
-                gone, _ = self._columns.popitem(last=False)
-                self._bytes -= self._sizes.pop(gone)
+                gone = next(iter(self._columns))
+                self._drop(*gone)
+                self._numbers[gone[0]].discard(gone[1])
+                if not self._numbers[gone[0]]:
+                    del self._numbers[gone[0]]
+
+    def let_go(self, file: str) -> None:
+        with self._lock:
+            for number in self._numbers.pop(file, ()):
+                self._drop(file, number)
+
+    def _drop(self, file: str, number: int) -> None:
+        del self._columns[file, number]
+        self._bytes -= self._sizes.pop((file, number))
 
 
 _kept = _Kept()
@@ -141,6 +159,19 @@ def linked(file: str, name: str) -> None:
     rename_footer(file, name)
     rename_values(file, name)
     _kept.rename(file, name)
+
+
+def let_go(files: Iterable[str]) -> None:
+    """Nobody is expected to ask for these files again: what is kept of others gets their room."""
+    for file in files:
+        let_footer_go(file)
+        let_values_go(file)
+        _kept.let_go(file)
+
+
+def let_go_below(folder: str) -> None:
+    """The folder is gone, with its files."""
+    let_go(footers_below(folder))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -49,12 +49,21 @@ class _Known:
                 self._bytes += hashes.nbytes + _BYTES_BESIDE
             while self._bytes > KNOWN_BYTES:
                 _, gone = self._by_file.popitem(last=False)
-                self._bytes -= sum(each.nbytes + _BYTES_BESIDE for each in gone.values())
+                self._bytes -= _bytes_of(gone)
 
     def rename(self, file: str, other: str) -> None:
         with self._lock:
             if (held := self._by_file.pop(file, None)) is not None:
                 self._by_file[other] = held
+
+    def let_go(self, file: str) -> None:
+        with self._lock:
+            if (held := self._by_file.pop(file, None)) is not None:
+                self._bytes -= _bytes_of(held)
+
+
+def _bytes_of(held: Mapping[tuple[int, str], Hashes]) -> int:
+    return sum(each.nbytes + _BYTES_BESIDE for each in held.values())
 
 
 _known = _Known()
@@ -75,6 +84,11 @@ def note_values(file: str, number: int, rows: pa.Table) -> None:
 def rename_values(file: str, other: str) -> None:
     """The file has another name now."""
     _known.rename(file, other)
+
+
+def let_values_go(file: str) -> None:
+    """Nobody is expected to ask for the file again."""
+    _known.let_go(file)
 
 
 def may_have(file: str, number: int, column: str, wanted: Hashes) -> bool:

@@ -97,6 +97,15 @@ class _Footers:
             if known := self._by_file.pop(file, None):
                 self._by_file[other] = known
 
+    def let_go(self, file: str) -> None:
+        with self._lock:
+            if gone := self._by_file.pop(file, None):
+                self._chunks -= _chunks(gone)
+
+    def below(self, folder: str) -> list[str]:
+        with self._lock:
+            return [file for file in self._by_file if file.startswith(f"{folder}/")]
+
 
 def _chunks(metadata: pq.FileMetaData) -> int:
     return int(metadata.num_columns * max(metadata.num_row_groups, 1))
@@ -124,6 +133,10 @@ class _ColumnNames:
             while len(self._by_file) > self.MOST_FILES:
                 self._by_file.popitem(last=False)
         return found
+
+    def let_go(self, file: str) -> None:
+        with self._lock:
+            self._by_file.pop(file, None)
 
 
 _column_names = _ColumnNames()
@@ -163,6 +176,17 @@ def rename_footer(file: str, name: str) -> None:
     if names := _column_names.of(file):
         _column_names.keep(name, names)
     _footers.rename(file, name)
+
+
+def let_footer_go(file: str) -> None:
+    """Nobody is expected to ask for the file again."""
+    _footers.let_go(file)
+    _column_names.let_go(file)
+
+
+def footers_below(folder: str) -> list[str]:
+    """The files in a folder whose footers are kept."""
+    return _footers.below(folder)
 
 
 class _File(pq.ParquetFile):  # type: ignore[misc]

@@ -30,7 +30,7 @@ from rebalance_audit.warehouse.changes import TableChange
 from rebalance_audit.warehouse.delta_tables import Transactions, known_name
 from rebalance_audit.warehouse.evidence_log import Act, add_news, read_head
 from rebalance_audit.warehouse.file_sizes import in_order
-from rebalance_audit.warehouse.kept_columns import put_rows
+from rebalance_audit.warehouse.kept_columns import let_go, put_rows
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.notes import content_of, sealed
 from rebalance_audit.warehouse.queries import database
@@ -302,6 +302,7 @@ class Warehouse(Upkeep):
             yield f"{self.location}/{file}"
         finally:
             self._files.delete(file)
+            let_go([f"{self.location}/{file}"])
 
     def clear_staging(self) -> None:
         """Remove what a killed writer left behind. Only for the one who holds the lease."""

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit.warehouse import kept_columns, known_values, row_groups
-from rebalance_audit.warehouse.arrow_tables import narrow_schema
-from rebalance_audit.warehouse.kept_columns import chosen_rows, linked, put_rows, row_group
+from rebalance_audit.warehouse.arrow_tables import narrow_schema, rows_to_table
+from rebalance_audit.warehouse.kept_columns import chosen_rows, let_go, let_go_below, linked, put_rows, row_group
 from rebalance_audit.warehouse.row_groups import Least, columns_of, footer, held_in, row_groups_of
+from rebalance_audit.warehouse.warehouse import Warehouse
 
 ROWS = pa.table(
     {
@@ -62,6 +63,37 @@ def test_only_so_much_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert kept.of("file", 0)
     kept.keep("file", 3, rows)
     assert [bool(kept.of("file", at)) for at in range(4)] == [True, False, True, True]
+
+
+def test_what_is_let_go_makes_room_and_can_be_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_columns, "_kept", kept := kept_columns._Kept())
+    monkeypatch.setattr(row_groups, "_footers", footers := row_groups._Footers())
+    gone, stays = str(tmp_path / "soon-1.parquet"), str(tmp_path / "soon-2.parquet")
+    for file in (gone, stays):
+        put_rows("gold.group", file, ROWS)
+    let_go([gone, "was-never-kept"])
+    assert [bool(kept.of(file, 0)) for file in (gone, stays)] == [False, True]
+    assert [footers.of(file) is not None for file in (gone, stays)] == [False, True]
+    assert (kept._bytes, footers._chunks) == (ROWS.get_total_buffer_size(), ROWS.num_columns)
+    assert row_group(gone, 0).equals(ROWS)
+    let_go_below(str(tmp_path))
+    assert (kept._bytes, footers._chunks) == (0, 0)
+
+
+def test_a_file_that_left_its_table_is_kept_no_longer(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(str(tmp_path), create=True)
+    keys = pa.table({"cluster_id": ["lab"], "group_id": ["a"]})
+    before = rows_to_table("gold.group", [{"cluster_id": "lab", "group_id": "a", "state": "Empty"}])
+    warehouse.append("gold.group", before)
+    (old,), version = warehouse.files("gold.group"), warehouse.version("gold.group")
+    after = rows_to_table("gold.group", [{"cluster_id": "lab", "group_id": "a", "state": "Stable"}])
+    with warehouse.staging_file("gold.group", after) as staged:
+        assert row_groups._footers.of(staged)
+        warehouse.replace("gold.group", [staged], keys)
+    (new,) = warehouse.files("gold.group")
+    assert [row_groups._footers.of(file) is not None for file in (old, staged, new)] == [False, False, True]
+    assert [bool(kept_columns._kept.of(file, 0)) for file in (old, staged, new)] == [False, False, True]
+    assert warehouse.read("gold.group", version=version)["state"].to_pylist() == ["Empty"]  # who reads an older version reads its files again
 
 
 def test_rows_are_chosen_by_every_column_of_the_keys(file: str) -> None:
