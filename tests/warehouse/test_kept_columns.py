@@ -93,7 +93,8 @@ def test_a_file_that_left_its_table_is_kept_no_longer(tmp_path: Path) -> None:
     (new,) = warehouse.files("gold.group")
     assert [row_groups._footers.of(file) is not None for file in (old, staged, new)] == [False, False, True]
     assert [bool(kept_columns._kept.of(file, 0)) for file in (old, staged, new)] == [False, False, True]
-    assert warehouse.read("gold.group", version=version)["state"].to_pylist() == ["Empty"]  # who reads an older version reads its files again
+    # Who reads an older version reads its files again.
+    assert warehouse.read("gold.group", version=version)["state"].to_pylist() == ["Empty"]
 
 
 def test_rows_are_chosen_by_every_column_of_the_keys(file: str) -> None:
