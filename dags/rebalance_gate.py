@@ -87,8 +87,8 @@ class RebalanceGate(BaseOperator):
     """Passes when the group has settled; fails for good if the deploy cost too much or made the group worse.
 
     `since`: when the deploy began, as ISO text; the run's own start if not given. `most_seconds`: partition-seconds
-    that it may cost (None: any). `quiet`: so long nothing may happen. `wait`: after this long without peace the
-    task fails.
+    that it may cost (None: any). `quiet`: for so long nothing may happen before it passes. `wait`: without such a quiet
+    time the task fails after this long.
     A deferred gate takes no worker's place; with `deferrable=False` it waits on its worker.
     """
 

@@ -58,7 +58,7 @@ class LiveCluster:
         self.partition_counts = {name: len(topic.partitions) for name, topic in metadata.topics.items()}
 
     def _first_answer(self) -> Any:
-        """The metadata. A refusal is known long before the time is up: asked again, ever longer, until then."""
+        """The metadata. Each try waits longer than the one before: a refusal is known long before the time is up."""
         give_up_at = time.monotonic() + self.timeout_s
         patience_s = FIRST_PATIENCE_S
         while True:
@@ -125,7 +125,7 @@ class LiveCluster:
         return errors
 
     def _why_refused(self, errors: list[str]) -> str | None:
-        """Each set of reports is looked into once: that asks the broker again."""
+        """The reason behind these reports, kept for each set of them: to find it asks the broker again."""
         key = tuple(sorted({_without_times(text) for text in errors}))
         if key not in self._refusals:
             self._refusals[key] = refusal(self.config, errors)

@@ -68,7 +68,7 @@ class _Waiting:
 
     kind: str
     position: int | None
-    """Where to begin; None: where it begins."""
+    """The first offset to read; None: the partition's first."""
     fault: str | None = None
     """What its leader answered; None: nobody asked."""
 
@@ -121,7 +121,7 @@ class BrokerReader:
 
     @property
     def is_at_end(self) -> bool:
-        """Like `is_done`, of those partitions alone whose leaders answered."""
+        """Like `is_done`, but only for partitions whose leaders answered."""
         return all(live.is_at_end for live in self._live.values())
 
     @property
@@ -178,7 +178,7 @@ class BrokerReader:
         self._consumer.close()
 
     def _open_some(self, within_s: float) -> list[LivePartition]:
-        """Those that were opened. The first that cannot be ends it: it waits, and the others are asked before it."""
+        """Open waiting partitions; returns those. The first that cannot be opened ends it, and is last in the queue."""
         opened: list[LivePartition] = []
         began = time.monotonic()
         while self._waiting and (now := time.monotonic()) < began + within_s:
@@ -199,7 +199,7 @@ class BrokerReader:
         return opened
 
     def _open(self, topic: str, partition: int, waiting: _Waiting) -> bool:
-        """Whether more is known now; else it waits."""
+        """Whether it was opened or refused; else it goes on waiting."""
         timeout_s = min(self._patience_s, self._cluster.timeout_s)
         try:
             low, high = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=timeout_s)

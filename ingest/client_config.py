@@ -46,7 +46,7 @@ _IGNORED = re.compile(
     r"|default\.api\.timeout\.ms|max\.poll\..*|fetch\..*|sasl\.login\..*|ssl\.protocol|ssl\.enabled\.protocols"
     r"|ssl\.truststore\.password|ssl\.(truststore|keystore)\.type"
 )
-"""Java's own, or ours to decide: taken without a word."""
+"""Properties that Java's clients alone have, or that we set ourselves: they are ignored, and nothing is said."""
 _JAAS = re.compile(r"^\s*(?P<module>[\w.]+)\s+\w+\s*(?P<options>.*?);?\s*$", re.DOTALL)
 _JAAS_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;]+))""")
 
@@ -230,7 +230,7 @@ def _put_keystore(value: str, properties: Mapping[str, str], config: dict[str, s
 
 
 def parse_overrides(pairs: Iterable[str]) -> dict[str, str]:
-    """`-X key=value` options. Raises Misconfigured with every one that is none."""
+    """`-X key=value` options. Raises Misconfigured with every option that is not of this form."""
     split = [pair.partition("=") for pair in pairs]
     if faults := [
         f"-X {masked_pair(name)} is not key=value; write it as -X client.id=audit."

@@ -30,7 +30,8 @@ LIVE_LOOK_MS = 5_000
 LIVE_APART_MS = 50
 """The least time between two landings: a storm makes at most twenty a second."""
 LIVE_APART_MOST_MS = 200
-"""However long landing takes: beside a busy cluster alerts come 0.2 s sooner than with 400, for 0.07 of a core."""
+"""The most that LANDING_SHARE makes of it: beside a busy cluster alerts come 0.2 s sooner than with 400, for 0.07 of
+a core."""
 LANDING_SHARE = 10
 """Landing takes a tenth of the time at most, if it is urgent: with fifty partitions it takes 15 ms, however few their
 records are, and what follows takes as long again for each file."""
@@ -97,7 +98,7 @@ def collect(
 
 @contextlib.contextmanager
 def _few_cycle_searches() -> Iterator[None]:
-    """A thousand messages at a time live for a moment, and none is part of a cycle."""
+    """Python looks for cycles less often: thousands of messages live for a moment, and none is part of one."""
     before = gc.get_threshold()
     gc.set_threshold(100_000, *before[1:])
     try:
@@ -212,7 +213,8 @@ class _Collector:
             raise Misconfigured(*(problem.sentence for problem in reader.problems.values()))
 
     def _is_done(self, *, but_waiting: bool = False) -> bool:
-        """All that was there when reading began is read, by this one or another; or all but what no leader gives."""
+        """Whether all that was there at the beginning is read, by this collector or another. `but_waiting`: partitions
+        whose leaders do not answer do not count."""
         reader = self.reader
         return self.is_settled and (reader is None or reader.is_done or (but_waiting and reader.is_at_end))
 

@@ -206,8 +206,8 @@ def _read_meta(path: Path) -> dict[str, Any]:
 
 
 def _cluster_id(data: Mapping[str, Path], meta: Mapping[str, Any], default: str) -> str:
-    """The cluster id as given, else as the brokers' own meta.properties have it. These must agree: one name does not
-    make one cluster."""
+    """The cluster id as given, else as the brokers' own meta.properties have it. Raises Misconfigured where the
+    brokers' differ: the folders are of several clusters then."""
     ids = {}
     for node, folder in data.items():
         path = folder / "meta.properties"

@@ -19,7 +19,7 @@ from rebalance_audit.domain.model import SourceLine
 AROUND = 12
 """Events before and after: twice what the page of evidence shows."""
 BLOCK_BYTES = 64 << 10
-"""Read at once where nothing is of interest; an event of interest costs the lines of its block, some two ms."""
+"""Looked at as a whole. Only a block with an event of interest is split into lines, which takes some two ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
