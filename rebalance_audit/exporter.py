@@ -5,11 +5,13 @@ Counters count what is in evidence, so a recomputed warehouse may lower them; Pr
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import (
@@ -34,6 +36,8 @@ MAX_GROUPS = 500
 """Per cluster, the busiest; the others are summed up under OTHERS, so that no client can fill Prometheus."""
 OTHERS = "(others)"
 MAX_LABEL_LENGTH = 200
+SILENT_S = 30.0
+"""A connection on which nothing comes for so long is closed: each keeps a thread."""
 PAUSE_BUCKETS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 METRICS: Mapping[str, str] = {
@@ -133,6 +137,7 @@ class Exporter(Collector):
         """The port, which is another than given if that was 0. `around` may answer other paths itself. Raises
         OSError."""
         self._server, _ = start_http_server(port, addr=host, registry=self.registry)
+        self._server.RequestHandlerClass = RequestHandler
         self._server.set_app(around(self._server.get_app()))
         return int(self._server.server_port)
 
@@ -140,6 +145,19 @@ class Exporter(Collector):
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
+
+
+class RequestHandler(WSGIRequestHandler):
+    """One connection; requests are not logged."""
+
+    timeout = SILENT_S
+
+    def handle(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            super().handle()
+
+    def log_message(self, *args: Any) -> None:
+        pass
 
 
 def read_metrics(warehouse: Warehouse) -> tuple[list[Metric], dict[str, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import threading
 import time
 from collections.abc import Iterable
@@ -65,6 +66,7 @@ def with_marks(metrics: WSGIApplication, location: str, token: str) -> WSGIAppli
 
 
 def _marked(environ: WSGIEnvironment, location: str, token: str) -> dict[str, Any]:
+    from rebalance_audit.warehouse.storage import passing_fault
     from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
     if environ.get("REQUEST_METHOD") != "POST":
@@ -86,20 +88,26 @@ def _marked(environ: WSGIEnvironment, location: str, token: str) -> dict[str, An
         raise _NotMarked(HTTPStatus.BAD_REQUEST, str(error)) from None
     except (CommandError, WarehouseError) as error:
         raise _NotMarked(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+    except Exception as error:
+        if (sentence := passing_fault(error)) is None:
+            raise
+        raise _NotMarked(HTTPStatus.SERVICE_UNAVAILABLE, sentence) from None
     return {"at_ms": at_ms, "clusters": clusters}
 
 
 def _body(environ: WSGIEnvironment) -> dict[str, Any]:
     """The fields. Raises _NotMarked."""
     length = environ.get("CONTENT_LENGTH") or ""
-    if not length.isdigit():
-        raise _NotMarked(HTTPStatus.LENGTH_REQUIRED, "The body's Content-Length is missing.")
-    if int(length) > LONGEST:
+    if not re.fullmatch("[0-9]+", length):
+        raise _NotMarked(HTTPStatus.LENGTH_REQUIRED, "The body's Content-Length is missing, or no number.")
+    if len(length) > 9 or int(length) > LONGEST:  # Python makes no number of very many digits
         raise _NotMarked(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body has more than {LONGEST:,} bytes.")
     try:
         asked = json.loads(environ["wsgi.input"].read(int(length)))
     except (ValueError, RecursionError):
         asked = None
+    except OSError:  # it timed out, or the connection is gone
+        raise _NotMarked(HTTPStatus.REQUEST_TIMEOUT, "The body did not come as a whole; send it again.") from None
     if not isinstance(asked, dict):
         raise _NotMarked(HTTPStatus.BAD_REQUEST, 'The body is no JSON object; write it as {"text": "v2.3 of orders"}.')
     for name, value in asked.items():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,7 +19,9 @@ from typing import Any
 import pytest
 
 from infra.lab.processes import free_ports
-from rebalance_audit import cli
+from rebalance_audit import cli, exporter
+from rebalance_audit.commands import mark_hook
+from rebalance_audit.commands.mark_hook import with_marks
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.commands.saying import ROOT
 from tests.commands.test_mark import filled, marks
@@ -120,18 +124,55 @@ def test_what_is_odd_is_refused_in_one_sentence(address: str, filled: Warehouse)
     assert len(marks(filled)) == 1
 
 
-def test_without_the_option_there_is_no_such_address(filled: Warehouse) -> None:
-    from rebalance_audit.exporter import Exporter
+@pytest.fixture
+def served(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of a server that closes silent connections soon."""
+    monkeypatch.setattr(exporter.RequestHandler, "timeout", 0.3)
+    serving = exporter.Exporter(filled)
+    yield serving.listen("127.0.0.1", 0, around=lambda metrics: with_marks(metrics, filled.location, TOKEN))
+    serving.close()
 
-    exporter = Exporter(filled)
-    port = exporter.listen("127.0.0.1", 0)
+
+def raw(port: int, sent: bytes) -> bytes:
+    """What comes back until the server closes the connection."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(sent)
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+@pytest.mark.parametrize(("length", "status"), [("²".encode("latin-1"), 411), (b"-1", 411), (b"9" * 5_000, 413)])
+def test_a_length_that_is_none_is_refused(served: int, length: bytes, status: int) -> None:
+    head = f"POST /marks HTTP/1.0\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: ".encode()
+    answer = raw(served, head + length + b"\r\n\r\n{}")
+    assert answer.startswith(f"HTTP/1.0 {status} ".encode())
+
+
+def test_whoever_sends_nothing_more_is_not_waited_for(served: int, capfd: pytest.CaptureFixture[str]) -> None:
+    assert raw(served, b"POST /marks HT") == b""
+    head = f"POST /marks HTTP/1.0\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 90\r\n\r\n".encode()
+    assert b" 408 " in raw(served, head + b'{"text": "v2')
+    assert capfd.readouterr().err == ""
+
+
+def test_a_store_that_is_away_is_said(served: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(mark_hook, "noted", full)
+    status, answer = posted(f"http://127.0.0.1:{served}", b'{"text": "v2"}')
+    assert (status, "space" in answer["error"] or "full" in answer["error"]) == (503, True)
+
+
+def test_without_the_option_there_is_no_such_address(filled: Warehouse) -> None:
+    serving = exporter.Exporter(filled)
+    port = serving.listen("127.0.0.1", 0)
     try:
         # Prometheus' own application answers every path with metrics.
         request = urllib.request.Request(f"http://127.0.0.1:{port}/marks", data=b'{"text": "v2"}')
         with pytest.raises(urllib.error.HTTPError):
             urllib.request.urlopen(request, timeout=10)
     finally:
-        exporter.close()
+        serving.close()
     assert len(marks(filled)) == 1
 
 
