@@ -26,7 +26,15 @@ from .assignors import (
 from .outcome import Replayed
 from .played import PlayedGroup
 from .process import PlayedProcess
-from .timing import DELIVER_MS, FIRST_DELIVER_MS, REACT_MS, REVOKE_MS, draw
+from .timing import (
+    DELIVER_MS,
+    FIRST_DELIVER_MS,
+    NEWCOMER_SYNC_MS,
+    REACT_MS,
+    REJOIN_MS,
+    REVOKE_MS,
+    draw,
+)
 
 ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] = {
     "range": assign_ranges,
@@ -40,10 +48,6 @@ BESIDE_BEATS = EXPIRIES | {Cause.MEMBER_POLL_TIMEOUT}
 librdkafka notices that its application does not poll when its thread wakes, as it does for heartbeats."""
 FORGETFUL = ("range", "roundrobin")
 """Assignors that do not ask what members own."""
-LATE_SYNC_SHARE = 0.2
-"""A follow-up can begin before a newcomer's first SyncGroup came: it hears of it at once then, not at its heartbeat. So
-it was in 22 of the 132 follow-ups of lab runs with a newcomer (Java and librdkafka on 3.9.1 and 4.3.0)."""
-
 BEAT_CHECK_MS = 100
 """While the application is busy, only the heartbeat thread of Java's consumer sends heartbeats. It looks once in
 retry.backoff.ms whether one is due, and counts the next interval from there. Where the poll interval is over when it
@@ -87,6 +91,8 @@ class ClassicGroup(PlayedGroup):
     revoking_round: int = -1
     revoking: dict[ClientFamily, float] = field(default_factory=dict)
     """By library, from the revoked callback to the request to join, in that preparation."""
+    completed_ms: float = 0.0
+    """The end of the latest join phase."""
     has_initial_delay: bool = False
     has_news: bool = False
     delays_again: bool | None = None
@@ -205,22 +211,27 @@ class ClassicGroup(PlayedGroup):
             self.loop.after(delay_ms, lambda: self.ends_delay(number, max(timeout_ms - delay_ms, 0)))
             return
         self.loop.after(timeout_ms, lambda: self.is_overdue(number))
-        now_ms, is_follow_up = self.loop.now_ms, trigger == Cause.COOPERATIVE_FOLLOW_UP
+        now_ms = self.loop.now_ms
         hearing: list[tuple[float, PlayedProcess]] = []
         for seat in self.seats.values():
             process = seat.process
             if seat is not joined and process.is_alive:
                 # Who waits for its assignment hears at once, the others at their next heartbeat.
-                is_waiting = was_completing or (
-                    is_follow_up and seat.first_generation == self.generation and self.rng.random() < LATE_SYNC_SHARE
-                )
-                hears_ms = now_ms if is_waiting else process.next_beat_ms(now_ms)
+                hears_ms = now_ms if was_completing else process.next_beat_ms(now_ms)
+                if trigger == Cause.COOPERATIVE_FOLLOW_UP and seat.first_generation == self.generation:
+                    hears_ms = self.newcomer_hears_ms(process, hears_ms)
                 if trigger in BESIDE_BEATS:
                     hears_ms = self.beat_beside_ms(process, hears_ms)
                 hearing.append((hears_ms, process))
         self.hear(hearing, number)
         if was_empty:
             self.try_complete()
+
+    def newcomer_hears_ms(self, process: PlayedProcess, beat_ms: float) -> float:
+        """A follow-up can begin before a newcomer's first SyncGroup came. That is answered with it then."""
+        of_library = NEWCOMER_SYNC_MS.get(process.family, NEWCOMER_SYNC_MS[ClientFamily.LIBRDKAFKA])
+        syncs_ms = self.completed_ms + draw(self.rng, self.timing.newcomer_sync_ms or of_library)
+        return syncs_ms if syncs_ms > self.loop.now_ms else beat_ms
 
     def beat_beside_ms(self, process: PlayedProcess, next_ms: float) -> float:
         """A heartbeat of the same instant may come just before or just after."""
@@ -302,10 +313,9 @@ class ClassicGroup(PlayedGroup):
             self.revoking[process.family] = draw(self.rng, self.timing.revoke_ms or REVOKE_MS[process.family])
         return self.revoking[process.family]
 
-    def rejoining_ms(self) -> float:
-        """Cooperative: the time from the revoked callback to the request to join, at the next poll and after the
-        commit."""
-        return draw(self.rng, self.timing.react_ms)
+    def rejoining_ms(self, process: PlayedProcess) -> float:
+        of_library = REJOIN_MS.get(process.family, REJOIN_MS[ClientFamily.LIBRDKAFKA])
+        return draw(self.rng, self.timing.rejoin_ms or of_library)
 
     def delivering_ms(self, process: PlayedProcess) -> float:
         of_libraries = DELIVER_MS if process.was_assigned else FIRST_DELIVER_MS
@@ -352,6 +362,7 @@ class ClassicGroup(PlayedGroup):
 
     def complete(self) -> None:
         self.generation += 1
+        self.completed_ms = self.loop.now_ms
         self.state = State.COMPLETING
         number = self.round
         for seat in self.seats.values():
@@ -360,6 +371,8 @@ class ClassicGroup(PlayedGroup):
                 seat.first_generation = self.generation
             if seat.has_joined and process.is_alive:
                 process.joined(self.loop.now_ms, self.beat_ms)
+                if process.keeps_beats and process.lives_on > 1 and seat.first_generation == self.generation:
+                    process.beats_within(draw(self.rng, self.timing.return_beat_ms))
         self.loop.after(draw(self.rng, self.timing.sync_ms), lambda: self.assigns(number))
 
     def assigns(self, number: int) -> None:
@@ -411,7 +424,7 @@ class ClassicGroup(PlayedGroup):
         process.generation = process.remembered_generation = generation
         process.remembered = seat.assigned
         if revoked and self.settings.is_cooperative:
-            self.loop.after(self.rejoining_ms(), lambda: self.joins(process))
+            self.loop.after(self.rejoining_ms(process), lambda: self.joins(process))
 
     def leaves(self, process: PlayedProcess, trigger: str) -> None:
         if not self.has_seat(process):

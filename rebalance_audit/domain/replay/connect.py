@@ -157,7 +157,7 @@ class ConnectGroup(ClassicGroup):
             self.stopped_generation, self.stopped_ms = self.generation, self.stopping_ms()
         return self.stopped_ms
 
-    def rejoining_ms(self) -> float:
+    def rejoining_ms(self, process: PlayedProcess) -> float:
         return self.stopping_ms()
 
     def stopping_ms(self) -> float:

@@ -18,7 +18,7 @@ from .outcome import Replayed, ReplayRun, TooDear
 from .process import FIRST_POLL_INTERVAL_MS, FIRST_SESSION_MS, PlayedProcess
 from .settings import GroupSettings
 from .standstill import Ledger, Why
-from .timing import LEAVE_MS, Timing, draw
+from .timing import LEAVE_MS, Draws, Timing, draw
 
 CHECKS = 16
 """So often a run may find that it costs too much; a choice."""
@@ -47,11 +47,14 @@ class PlayedGroup(ABC):
 
     def __post_init__(self) -> None:
         self.doubtful_keep_beats = self.rng.random() < 0.5
-        self.beat_ms = self.settings.heartbeat_interval_ms + draw(self.rng, self.timing.drift_ms)
+        self.beat_ms = self.settings.heartbeat_interval_ms + draw(self.rng, self.drifts_ms())
         self.loop = Loop(self.script.from_ms)
         self.topics = dict(self.script.partitions)
         resources = [(t, n) for t, count in self.topics.items() for n in range(count)]
         self.ledger = Ledger(resources, counts_outages=self.counts_outages)
+
+    def drifts_ms(self) -> Draws:
+        return self.timing.drift_ms
 
     # ---- what each protocol does
 

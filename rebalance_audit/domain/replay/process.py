@@ -90,6 +90,10 @@ class PlayedProcess:
                 at_ms = self._woken_ms(due_ms, beat_ms) - beat_ms
         self.beats_from_ms, self.has_beaten, self.beat_ms = at_ms, True, beat_ms
 
+    def beats_within(self, ms: float) -> None:
+        """Its first heartbeat after the join phase comes no later than that."""
+        self.beats_from_ms = min(self.beats_from_ms, self.wakes_from_ms + ms - self.beat_ms)
+
     def beats_begin(self, at_ms: float, beat_ms: float) -> None:
         self.beats_from_ms = self.wakes_from_ms = at_ms
         self.has_beaten = True

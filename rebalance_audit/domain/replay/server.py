@@ -20,7 +20,7 @@ from .life import Life
 from .outcome import Replayed
 from .played import PlayedGroup
 from .process import PlayedProcess
-from .timing import CALLBACK_MS, SERVER_REVOKE_MS, draw
+from .timing import SERVER_PACES, Draws, ServerPace, draw
 
 ASSIGN: Mapping[str, Callable[[Mapping[int, int], list[ServerMember]], dict[str, dict[int, list[int]]]]] = {
     "uniform": assign_uniformly,
@@ -71,6 +71,12 @@ class ServerGroup(PlayedGroup):
     def member_id_of(self, life: Life) -> str:
         return random_end(life.member_id)
 
+    def drifts_ms(self) -> Draws:
+        return self.timing.server_drift_ms
+
+    def pace_of(self, process: PlayedProcess) -> ServerPace:
+        return self.timing.server_pace or SERVER_PACES.get(process.family, SERVER_PACES[ClientFamily.LIBRDKAFKA])
+
     def has_seat(self, process: PlayedProcess) -> bool:
         seat = self.seats.get(process.seat_key)
         return seat is not None and seat.process is process
@@ -89,6 +95,9 @@ class ServerGroup(PlayedGroup):
         seat = self.seats[process.seat_key] = ServerSeat(process)
         self.bumps(Cause.MEMBER_JOINED)
         self.beats(seat, seat.beat_number)
+        empty_ms = self.pace_of(process).empty_ms
+        if empty_ms is not None and not seat.assigned:
+            self.plan_beat(seat, self.loop.now_ms + draw(self.rng, empty_ms))
 
     def bumps(self, trigger: str) -> None:
         self.epoch += 1
@@ -196,9 +205,7 @@ class ServerGroup(PlayedGroup):
             seat.assigned |= free
             self.owners |= dict.fromkeys(free, seat)
             process = seat.process
-            callback_ms = CALLBACK_MS.get(process.family, CALLBACK_MS[ClientFamily.LIBRDKAFKA])
-            delay_ms = draw(self.rng, self.timing.deliver_ms or callback_ms)
-            at_ms = max(self.loop.now_ms + delay_ms, process.busy_until_ms)
+            at_ms = max(self.loop.now_ms + draw(self.rng, self.pace_of(process).deliver_ms), process.busy_until_ms)
             if at_ms != inf:
                 self.loop.at(at_ms, lambda: self.takes(seat, process, free))
 
@@ -212,7 +219,7 @@ class ServerGroup(PlayedGroup):
 
     def asks_to_revoke(self, seat: ServerSeat, partitions: frozenset[Partition]) -> None:
         process = seat.process
-        at_ms = max(self.loop.now_ms + draw(self.rng, self.timing.react_ms), process.busy_until_ms)
+        at_ms = max(self.loop.now_ms + draw(self.rng, self.pace_of(process).react_ms), process.busy_until_ms)
         if at_ms != inf:
             self.loop.at(at_ms, lambda: self.revokes(seat, process, partitions))
 
@@ -222,7 +229,7 @@ class ServerGroup(PlayedGroup):
         self.ledger.stops(partitions, process, self.loop.now_ms)
         process.owned -= partitions
         self.loop.after(
-            draw(self.rng, self.timing.revoke_ms or SERVER_REVOKE_MS),
+            draw(self.rng, self.pace_of(process).revoke_ms),
             lambda: self.has_revoked(seat, process, partitions),
         )
 

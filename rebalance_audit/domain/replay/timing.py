@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from random import Random
 
 from rebalance_audit.domain.client_families import ClientFamily
@@ -51,8 +52,25 @@ each library). Java commits before the callback, and only the request to join co
 REACT_MS: Draws = (0, 2, 6, 10, 15, 23, 42)
 """From a heartbeat that says the group rebalances to the end of the join phase: 724 of Java and librdkafka in the same
 captures."""
-SERVER_REVOKE_MS: Draws = (8, 10, 12, 15, 20, 30, 60)
-"""KIP-848: from the revoked callback to the heartbeat that says so."""
+REJOIN_MS: Mapping[ClientFamily, Draws] = {
+    ClientFamily.JAVA: (4, 5, 9, 12, 16, 21, 33),
+    ClientFamily.LIBRDKAFKA: (1, 2, 3, 3, 5, 7, 16),
+    ClientFamily.FRANZ_GO: (1, 3, 4, 4, 4, 6, 10),
+    ClientFamily.KAFKA_PYTHON: (20, 20, 21, 21, 21, 55, 55),
+    ClientFamily.SARAMA: (2, 27, 295, 341, 629, 1059, 2172),
+}
+"""Cooperative: from the revoked callback that an assignment led to, to the request to join again (3 to 142 follow-ups
+of each in the golden captures and the pairs). Other libraries are taken for librdkafka."""
+NEWCOMER_SYNC_MS: Mapping[ClientFamily, Draws] = {
+    ClientFamily.JAVA: (10, 13, 15, 16, 17, 20, 24, 38),
+    ClientFamily.LIBRDKAFKA: (1, 1, 1, 1, 2, 2, 2, 3, 4, 8),
+}
+"""From the end of a new process's first join phase to its SyncGroup at the coordinator; other libraries are taken for
+librdkafka. As 69 follow-ups of Java's and 102 of librdkafka's show it, in the golden captures and the pairs: where one
+began sooner, the newcomer heard of it at once (19 and 5), else at its next heartbeat."""
+RETURN_BEAT_MS: Draws = (183, 426, 900, 1_000, inf, inf, inf, inf)
+"""A member of librdkafka that had lost its place and joined again sends its first heartbeat so soon after the join
+phase, in 12 of 24 follow-ups in the pairs; in the others one interval after it."""
 LEAVE_MS: Mapping[ClientFamily, Draws] = {
     ClientFamily.JAVA: (1, 2, 3, 4, 6, 9, 13),
     ClientFamily.LIBRDKAFKA: (2, 3, 3, 5, 6, 11, 14),
@@ -65,12 +83,35 @@ LEAVE_MS: Mapping[ClientFamily, Draws] = {
 }
 """From a closing member's last work to its LeaveGroup at the coordinator: 4 to 41 closes of each in the golden
 captures."""
-CALLBACK_MS: Mapping[ClientFamily, Draws] = {
-    ClientFamily.JAVA: (40, 70, 99, 120, 215),
-    ClientFamily.LIBRDKAFKA: (2, 2, 3, 4, 6, 7, 20),
-}
-"""KIP-848: from the coordinator's answer to the end of the member's callback (golden captures of 4.3.0). Java's polling
-thread hears of it from its network thread; other libraries are taken for librdkafka."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPace:
+    """What members of KIP-848 take, by the group's records and their own clocks in the pairs: 11 to 236 steps of each
+    kind and library (4.3.0 and 4.4.0)."""
+
+    react_ms: Draws
+    """From the heartbeat that asks for partitions back to the revoked callback. Java's polling thread hears of it from
+    its network thread."""
+    revoke_ms: Draws
+    """From that callback to the heartbeat that says so."""
+    deliver_ms: Draws
+    """From the heartbeat that hands partitions out to the end of the assigned callback."""
+    empty_ms: Draws | None = None
+    """A newcomer that is handed nothing says that it has it so long after, and counts its heartbeats from there; None:
+    it says nothing."""
+
+
+SERVER_PACES: Mapping[ClientFamily, ServerPace] = {
+    ClientFamily.JAVA: ServerPace(
+        react_ms=(32, 55, 75, 91, 110, 127, 165), revoke_ms=(2, 7, 25, 48, 85, 108, 131),
+        deliver_ms=(20, 42, 75, 100, 116, 152, 240), empty_ms=(19, 30, 53, 92, 143, 201, 307),
+    ),
+    ClientFamily.LIBRDKAFKA: ServerPace(
+        react_ms=(0, 1, 1, 1, 2, 3, 7), revoke_ms=(1, 2, 2, 3, 4, 6, 14), deliver_ms=(1, 1, 1, 2, 3, 5, 15)
+    ),
+}  # fmt: skip
+"""Other libraries are taken for librdkafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +144,18 @@ class Timing:
     deliver_ms: Draws | None = None
     """From the group record to the end of the assigned callback; None: as the member's library, DELIVER_MS
     and FIRST_DELIVER_MS."""
+    rejoin_ms: Draws | None = None
+    """From a cooperative member's revoked callback to its request to join; None: as its library, REJOIN_MS."""
+    return_beat_ms: Draws = RETURN_BEAT_MS
+    """From the join phase to the first heartbeat of a member of librdkafka that is back, at most."""
+    newcomer_sync_ms: Draws | None = None
+    """From the end of its first join phase to a newcomer's SyncGroup; None: as its library, NEWCOMER_SYNC_MS."""
     drift_ms: Draws = (2, 3, 4, 5, 6)
     """By how much each heartbeat comes later than its interval says."""
+    server_drift_ms: Draws = (0, 1, 1, 1, 2)
+    """The same under KIP-848: 581 heartbeats of librdkafka came 1 ms later each, 252 of Java less."""
+    server_pace: ServerPace | None = None
+    """None: as the member's library, SERVER_PACES."""
     leave_ms: Draws | None = None
     """From a closing member's last work to its LeaveGroup; None: as the member's library, LEAVE_MS."""
     expire_ms: Draws = (0, 0, 1, 3, 6, 11, 21)

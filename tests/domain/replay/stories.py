@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from random import Random
 from typing import Any
 
@@ -10,11 +11,13 @@ from rebalance_audit.domain.replay.life import End, Life, Moment, Script
 from rebalance_audit.domain.replay.outcome import ReplayRun
 from rebalance_audit.domain.replay.replay import replay
 from rebalance_audit.domain.replay.settings import GroupSettings
-from rebalance_audit.domain.replay.timing import EagerPace, Timing
+from rebalance_audit.domain.replay.timing import EagerPace, ServerPace, Timing
 
 AT_ONCE = Timing(
     react_ms=(0,), revoke_ms=(0,), sync_ms=(0,), deliver_ms=(0,), drift_ms=(0,), leave_ms=(0,), expire_ms=(0,),
-    beats_differ_ms=0, eager=EagerPace(write_ms=(0,), poll_ms=0, commit_ms=(0,), stopped_ms=(0,)),
+    beats_differ_ms=0, rejoin_ms=(0,), return_beat_ms=(inf,), newcomer_sync_ms=(0,), server_drift_ms=(0,),
+    server_pace=ServerPace(react_ms=(0,), revoke_ms=(0,), deliver_ms=(0,)),
+    eager=EagerPace(write_ms=(0,), poll_ms=0, commit_ms=(0,), stopped_ms=(0,)),
 )  # fmt: skip
 
 

@@ -43,6 +43,29 @@ def test_a_cooperative_join_costs_a_heartbeat_for_what_moves() -> None:
     assert run.cost.between_owners_seconds == pytest.approx(6.0 + 1.0 + 6.0)
 
 
+@pytest.mark.parametrize(("sync_ms", "waited_s"), [(19, 3.0), (50, 0.05)])
+def test_a_follow_up_is_answered_to_a_newcomer_that_has_not_asked_for_its_assignment(
+    sync_ms: int, waited_s: float
+) -> None:
+    """a lets go of two at 12 s and joins again 20 ms later. b asks for its assignment after 19 ms and hears of the
+    follow-up at 15 s, with its heartbeat; or after 50 ms, and hears of it with that."""
+    timing = replace(AT_ONCE, rejoin_ms=(20,), newcomer_sync_ms=(sync_ms,))
+    run = replayed(replace(RESTART, until_ms=18_000), timing, assignor="cooperative-sticky")
+    assert run.cost.between_owners_seconds == pytest.approx(2 * waited_s)
+
+
+@pytest.mark.parametrize(("library", "hears_s"), [("librdkafka", 18.3), ("java", 21.0)])
+def test_a_member_of_librdkafka_that_is_back_may_heartbeat_soon(library: str, hears_s: float) -> None:
+    """b left at 12 s, busy beyond its interval, and a hears of it at 15 s. b is back at 17 s; a hears of that at 18 s,
+    and gives it two partitions. Where b sends its own first heartbeat 300 ms later, it hears then of the follow-up."""
+    timing = replace(AT_ONCE, return_beat_ms=(300,))
+    busy = a_life("b", 2_000, stalls=(Stall(since=Moment.known(7_000), until_ms=17_000),))
+    lives = [replace(life, libraries=(library,)) for life in (a_life("a", 0), busy)]
+    run = replayed(a_script(*lives, until_ms=24_000), timing, assignor="cooperative-sticky", max_poll_interval_ms=5_000)
+    moved = [s for s in run.stood if s[1] == 18_000]
+    assert [s[2] for s in moved] == [pytest.approx(1_000 * hears_s)] * 2
+
+
 def test_a_killed_member_is_noticed_at_the_end_of_its_session() -> None:
     run = replayed(KILL)
     assert triggers(run)[-1] == "member_session_expired"

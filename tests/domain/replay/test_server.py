@@ -9,12 +9,13 @@ import pytest
 
 from rebalance_audit.domain.replay.life import End
 from rebalance_audit.domain.replay.outcome import ReplayRun
-from tests.domain.replay.stories import KILL, RESTART, replayed, triggers
+from rebalance_audit.domain.replay.timing import ServerPace, Timing
+from tests.domain.replay.stories import AT_ONCE, KILL, RESTART, replayed, triggers
 
 
-def consumer(script: Any, **settings: Any) -> ReplayRun:
+def consumer(script: Any, timing: Timing = AT_ONCE, **settings: Any) -> ReplayRun:
     given = {"consumer_heartbeat_ms": 2_000, "consumer_session_timeout_ms": 10_000} | settings
-    return replayed(replace(script, group_type="consumer", assignor="uniform"), group_protocol="consumer",
+    return replayed(replace(script, group_type="consumer", assignor="uniform"), timing, group_protocol="consumer",
                     assignor="uniform", **given)  # fmt: skip
 
 
@@ -23,6 +24,15 @@ def test_a_join_moves_partitions_in_two_heartbeats() -> None:
     assert triggers(run) == ["member_joined", "member_joined"]
     # b joined at 10 s, when a heartbeats too: a lets go of two at 10 s, and b is given them at its next one, at 12 s.
     assert run.cost.between_owners_seconds == pytest.approx(2 * 2.0)
+
+
+def test_a_newcomer_of_java_counts_its_heartbeats_from_saying_that_it_has_nothing() -> None:
+    pace = ServerPace(react_ms=(30,), revoke_ms=(40,), deliver_ms=(50,), empty_ms=(100,))
+    timing = replace(AT_ONCE, server_pace=pace)
+    run = consumer(replace(RESTART, until_ms=15_000), timing)
+    # a, which said at 0.05 s that it has all, heartbeats at 10.05 s and lets go at 10.08 s. b said at 10.1 s that it
+    # has nothing, is given two at 12.1 s, and begins 50 ms later.
+    assert run.cost.between_owners_seconds == pytest.approx(2 * (12.15 - 10.08))
 
 
 def test_what_a_closed_member_had_waits_for_the_next_heartbeat_of_the_others() -> None:

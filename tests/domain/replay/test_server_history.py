@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.client_families import ClientFamily
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.history import script_of
 from rebalance_audit.domain.replay.life import End
 from rebalance_audit.domain.replay.measured import server_timing_of
+from rebalance_audit.domain.replay.timing import SERVER_PACES
 from tests.captures import GOLDEN, gathered
 
 PAIRS = Path(__file__).parents[2] / "pairs"
@@ -49,6 +52,35 @@ def test_a_dead_member_is_counted_once_though_two_rebalances_show_it_gone(run: i
 def test_the_brokers_heartbeat_interval_is_read_off_joins(capture: str, group: str, interval_ms: int) -> None:
     """A librdkafka newcomer's heartbeat may come 3 ms before its interval says, a Java one's 200 ms after it."""
     assert server_timing_of(histories(capture)[group]).heartbeat_ms == interval_ms
+
+
+@pytest.mark.parametrize(
+    ("capture", "group", "library"),
+    [
+        ("l43-4", "deaths.consumer.librdkafka.2", ClientFamily.LIBRDKAFKA),
+        ("k43-0", "deaths.consumer-beat.librdkafka.3", ClientFamily.LIBRDKAFKA),
+        ("j43-1-0", "deploy.consumer.java.1", ClientFamily.JAVA),
+        ("k43-3", "deploy.consumer-beat.java.3", ClientFamily.JAVA),
+    ],
+)
+def test_newcomers_heartbeats_show_their_library(capture: str, group: str, library: ClientFamily) -> None:
+    """No record names it; the groups' names do."""
+    assert server_timing_of(histories(capture)[group]).server_pace is SERVER_PACES[library]
+
+
+@pytest.mark.parametrize(
+    ("waits_ms", "interval_ms"), [([2_143, 2_363, 2_550], 2_000), ([1_941, 4_003, 4_001], 2_000), ([5_020], 5_000)]
+)
+def test_a_newcomer_waits_an_interval_or_two(waits_ms: list[int], interval_ms: int) -> None:
+    """Java's heartbeats come up to half a second later on a busy machine: 2.55 s are one of 2 s, not a half of 5 s."""
+    row = next(
+        r for r in histories("l43-4")["deaths.consumer.librdkafka.2"] if any(m.kind == "moved" for m in r.movements)
+    )
+    rows = [
+        replace(row, trigger=Cause.MEMBER_JOINED, started_at_ms=1_000_000, assigned_at_ms=1_000_000 + ms)
+        for ms in waits_ms
+    ]
+    assert server_timing_of(rows).heartbeat_ms == interval_ms
 
 
 @pytest.mark.parametrize(("silence_ms", "session_ms"), [(19_908, 20_000), (12_050, 12_000), (7_480, 7_500)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 
@@ -45,6 +46,47 @@ def test_what_an_eager_member_needs_to_let_go_is_no_part_of_its_lateness(
     timing = timing_of(rows)
     assert list(timing.drift_ms) == [drift_ms]
     assert max(timing.react_ms) == late_ms
+
+
+@pytest.mark.parametrize(
+    ("windows", "interval_ms"),
+    [
+        # (since the join phase before, since its start); a killed member's session ends the third of the first two.
+        ([(9_017, 627), (9_020, 1_171), (19_015, 3_491)], 3_000),
+        ([(9_017, 627), (8_023, 171), (19_015, 3_491)], 1_000),
+        ([(9_010, 600), (9_012, 700)], 3_000),
+        ([(9_010, 600), (8_010, 900), (7_010, 800)], 1_000),
+        ([(9_010, 600), (9_700, 700)], 3_000),
+    ],
+)
+def test_the_interval_is_the_one_at_whose_heartbeats_most_join_phases_end(
+    windows: list[tuple[int, int]], interval_ms: int
+) -> None:
+    """The default where both fit as many: all that end at every third second end at one of each, too."""
+    row = next(
+        r for r in reconstruct(gathered(EAGER).groups[0]).rebalances if any(m.change == "stayed" for m in r.members)
+    )
+    ended_ms = list(accumulate((since for since, _ in windows), initial=1_000_000))
+    started_ms = [ended_ms[0] - 1, *(end - took for end, (_, took) in zip(ended_ms[1:], windows, strict=True))]
+    rows = [
+        replace(row, trigger=Cause.MEMBER_JOINED, started_at_ms=started, joined_at_ms=ended, assigned_at_ms=ended)
+        for started, ended in zip(started_ms, ended_ms, strict=True)
+    ]
+    assert timing_of(rows).heartbeat_ms == interval_ms
+
+
+@pytest.mark.parametrize(("took_ms", "synced_ms"), [(2_990, 0), (20, 45)])
+def test_a_follow_up_shows_whether_the_newcomer_had_asked_for_its_assignment(took_ms: int, synced_ms: int) -> None:
+    """It began 25 ms after the join phase. It waited for a heartbeat, or for the newcomer's request 45 ms after it."""
+    rows = [measure(r) for r in reconstruct(gathered(EAGER).groups[0]).rebalances]
+    row = next(r for r in rows if any(m.change == "joined" for m in r.members))
+    joined = replace(row, trigger=Cause.MEMBER_JOINED, joined_at_ms=1_000_000, assigned_at_ms=1_000_009)
+    follow_up = replace(
+        row, trigger=Cause.COOPERATIVE_FOLLOW_UP, started_at_ms=1_000_025, joined_at_ms=1_000_025 + took_ms,
+        assigned_at_ms=1_000_030 + took_ms,
+    )  # fmt: skip
+    draws = timing_of([joined, follow_up]).newcomer_sync_ms or ()
+    assert draws.count(synced_ms) >= len(draws) / 2
 
 
 def test_kafka_go_needs_long_to_let_go_and_has_heartbeats_of_three_seconds_still() -> None:
