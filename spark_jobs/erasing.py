@@ -102,6 +102,7 @@ def erase(
     warehouse.remember(note, begun)
     warehouse.state_act("erase", erasure_id=begun["erasure_id"])
     _take_out(warehouse, cluster_id, group_id, is_gone)
+    warehouse.log_acts()
     _forget_beside(warehouse, cluster_id, group_id)
     row = {
         **{name: begun[name] for name in ("erasure_id", "cluster_id", "at_ms", "subject_sha256")},

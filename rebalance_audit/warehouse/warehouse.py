@@ -368,6 +368,12 @@ class Warehouse(Upkeep):
         """Rows of bronze go on purpose: `verb` and `detail` stand in the log of evidence for ever. Inside a lease."""
         self._acts.append(Act(verb, detail))
 
+    def log_acts(self) -> None:
+        """Put what was done so far into the log of evidence: before files are deleted that show whose rows are gone."""
+        with contextlib.suppress(WarehouseError):  # of a log that was changed; the end of the lease says it
+            add_news(self, self._files, self._acts)
+            self._acts.clear()
+
     # ---- the rest is how ---------------------------------------------------------------------------------------
 
 

@@ -80,6 +80,17 @@ def test_an_erased_group_is_in_no_file_and_all_else_stays(filled: Warehouse, cap
     assert opened.query("SELECT DISTINCT group_id FROM gold.rebalance").to_pylist() == [{"group_id": KEPT}]
 
 
+def test_landing_files_with_nothing_else_in_them_are_gone_on_purpose(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    cluster = GrowingCluster(groups=1, seed=5)
+    for _ in range(2):
+        cluster.land(Landing(warehouse.location), 8)
+        pipeline.run(warehouse, engine="local")
+    assert cli.run(["erase", GONE, "-w", warehouse.location]) == 0
+    assert list(places_of(GONE, warehouse)) == []
+    assert cli.run(["audit", "verify", "-w", warehouse.location]) == 0
+
+
 def test_runs_after_an_erasure_go_on_with_what_is_left(filled: Warehouse) -> None:
     assert cli.run(["erase", GONE, "-w", filled.location, "-q"]) == 0
     opened = Warehouse.open(filled.location)
