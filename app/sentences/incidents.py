@@ -56,7 +56,7 @@ def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = N
             "<b>{what}</b> \u00b7 {where}{still}. {open}{alike}.",
             what=worst.what,
             where=worst.where,
-            still=f": {worst.still}" if worst.still else "",
+            still=f" ({worst.still})" if worst.still else "",
             open=_open_words(counted),
             alike=worst.alike,
         ),

@@ -56,9 +56,10 @@ def history(tasks: list[ConnectTask]) -> None:
         {
             "what": [words.name(name_of(t), 50) + (" (connector)" if t.task is None else "") for t in shown],
             "state": [
-                words.STATE_WORDS.get(t.state, words.name(t.state, 30)).partition(" by design")[0] for t in shown
+                words.STATE_WORDS.get(t.state, words.name(t.state, 30)).partition(" by design")[0]
+                + (", by design" if is_by_design(t) else "")
+                for t in shown
             ],
-            "by design": ["yes" if is_by_design(t) else "no" for t in shown],
             "from": [words.instant(t.from_ms, tz) for t in shown],
             "for": [
                 words.duration(t.to_ms - t.from_ms) if t.to_ms is not None else "still so when evidence ends"
@@ -77,18 +78,20 @@ def history(tasks: list[ConnectTask]) -> None:
     )
     more = f" {left_out:,} older rows are left out: choose a task, or a shorter time." if left_out > 0 else ""
     page.note("Click a row to see its evidence.{more}", more=more)
-    row = page.clickable_table(
+    page.clickable_table(
         frame,
         {
             "what": st.column_config.TextColumn(width=165),
-            "state": st.column_config.TextColumn(width=155),
-            "by design": st.column_config.TextColumn(width=85),
-            "from": st.column_config.TextColumn(width=235),
+            "state": st.column_config.TextColumn(width=190),
+            "from": st.column_config.TextColumn(width=225),
+            "for": st.column_config.TextColumn(width=110),
+            "worker": st.column_config.TextColumn(width=150),
+            "says": st.column_config.TextColumn(width=270),
+            "ended by": st.column_config.TextColumn(width=120),
         },
-        key="history",
+        "history",
+        lambda n: ("evidence", {"cluster": cluster_id, "ref": shown[n].evidence[0]}) if shown[n].evidence else None,
     )
-    if row is not None and row < len(shown) and shown[row].evidence:
-        page.go("evidence", cluster=cluster_id, ref=shown[row].evidence[0])
 
 
 reader = page.reader()

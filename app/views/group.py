@@ -67,6 +67,7 @@ def pause_words(row: object) -> str:
 def rebalance_table(rebalances: pd.DataFrame) -> None:
     newest = rebalances.iloc[::-1].reset_index(drop=True)
     tz = page.zone()
+    ids = newest["rebalance_id"].tolist()
     new = {row["rebalance_id"] for row in reader.just_in_of(str(cluster_id), str(group_id))}
     as_int = lambda v: None if pd.isna(v) else int(v)  # noqa: E731
     frame = pd.DataFrame(
@@ -86,22 +87,21 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
             "normal": ["yes" if e else "no" for e in newest["expected"]],
         }
     )
-    row = page.clickable_table(
+    page.clickable_table(
         frame,
         {
             "when": st.column_config.TextColumn(width=225),
             "number": st.column_config.TextColumn(width=110),
-            "cause": st.column_config.TextColumn(width=310),
+            "cause": st.column_config.TextColumn(width=300),
             "longest downtime": st.column_config.TextColumn(width=200),
-            "broker's window": st.column_config.TextColumn(width=110),
+            "broker's window": st.column_config.TextColumn(width=120),
             "moved": st.column_config.NumberColumn(width=64),
             "members": st.column_config.NumberColumn(width=74),
             "normal": st.column_config.TextColumn(width=70, help="The protocol's normal work"),
         },
-        key="rebalances",
+        "rebalances",
+        lambda n: ("rebalance", {"cluster": cluster_id, "rebalance": ids[n]}),
     )
-    if row is not None and row < len(newest):
-        page.go("rebalance", cluster=cluster_id, rebalance=newest.loc[row, "rebalance_id"])
 
 
 def pause_bars(rebalances: pd.DataFrame, span: Span) -> None:

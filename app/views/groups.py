@@ -172,8 +172,9 @@ def listing(span: Span) -> None:
         most = max((max(line, default=0) for line in listed["rebalances_over_time"]), default=0)
         with_cluster = len(pc.unique(everything["cluster_id"])) > 1
         phone_lines(listed, len(found), with_cluster)
+        keys = list(zip(listed["cluster_id"], listed["group_id"], strict=True))
         with st.container(key="groups-table"):
-            row = page.clickable_table(
+            page.clickable_table(
                 shown(listed, with_cluster),
                 {
                     "group": st.column_config.TextColumn(width=165),
@@ -204,14 +205,10 @@ def listing(span: Span) -> None:
                     "team": st.column_config.TextColumn(width=70),
                 },
                 key="groups",
+                to=lambda n: ("group", {"cluster": keys[n][0], "group": keys[n][1]}),
                 height=min(38 + 35 * max(1, len(listed)), 640),
                 placeholder="\u2014",
-            )
-        if row is not None and row < len(listed):
-            page.go(
-                "group",
-                cluster=listed.loc[row, "cluster_id"],
-                group=listed.loc[row, "group_id"],
+                is_stacked=False,
             )
 
 

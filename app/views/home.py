@@ -108,6 +108,10 @@ def incidents(span: Span, is_followed: bool) -> None:
         return
     page.heading(f"Incidents: {counted.open_count:,} open, {counted.over_count:,} over")
     with_cluster = len(seen) > 1
+    if counted.settled_count:
+        page.note(
+            "Settled: nothing of it is under way any more. It stays open until it has been quiet for long enough."
+        )
     if counted.open_count:
         if counted.open_count > len(open_):
             kinds(alike)

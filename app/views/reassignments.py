@@ -261,18 +261,18 @@ def listing(everything: pd.DataFrame) -> None:
             )
         )
         return
+    ids = found["reassignment_id"].tolist()
     page.note(
         "{n}: those that are stalled, those that move, then the newest. Click a row to open it.",
         n=words.count(len(found), "reassignment"),
     )
-    row = page.clickable_table(
+    page.clickable_table(
         shown(found, whole.to_ms),
         {"partition": st.column_config.TextColumn(width=230), "asked for": st.column_config.TextColumn(width=235)},
-        key="reassignments",
+        "reassignments",
+        lambda n: ("reassignment", {"cluster": cluster_id, "reassignment": ids[n]}),
         height=min(38 + 35 * len(found), 560),
     )
-    if row is not None and row < len(found):
-        page.go("reassignment", cluster=cluster_id, reassignment=found.loc[row, "reassignment_id"])
 
 
 reader = page.reader()

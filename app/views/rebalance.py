@@ -138,7 +138,15 @@ def movements(found: tuple[Movement, ...]) -> None:
             "marked by": [None if m.pause_detail is None else words.name(m.pause_detail, 200) for m in found],
         }
     )
-    page.long_table(frame, {"pause": st.column_config.TextColumn("downtime", width=230)})
+    widths = {"resource": 130, "what": 80, "from": 100, "to": 100, "for certain": 140, "how sure": 150, "avoidable": 85}
+    page.long_table(
+        frame,
+        {name: st.column_config.TextColumn(width=width) for name, width in widths.items()}
+        | {
+            "pause": st.column_config.TextColumn("downtime", width=210),
+            "marked by": st.column_config.TextColumn(width=230),
+        },
+    )
 
 
 def members(found: tuple[Member, ...]) -> None:

@@ -32,9 +32,12 @@ def contradictions() -> None:
         }
     )
     page.note("{n}. Click a row to see it.", n=words.count(len(found), "piece of evidence", "pieces of evidence"))
-    row = page.clickable_table(frame, {"why it was left out": st.column_config.TextColumn(width="large")}, "contra")
-    if row is not None and row < len(found):
-        page.go("evidence", cluster=found[row].cluster_id, ref=found[row].ref)
+    page.clickable_table(
+        frame,
+        {"why it was left out": st.column_config.TextColumn(width="large")},
+        "contra",
+        lambda n: ("evidence", {"cluster": found[n].cluster_id, "ref": found[n].ref}),
+    )
 
 
 def incomplete(counts: list[IncompleteCount]) -> None:
@@ -61,9 +64,19 @@ def incomplete(counts: list[IncompleteCount]) -> None:
     )
     more = f", the newest {len(found):,} listed" if total > len(found) else ""
     page.note("{n}{more}. Click a row to open it.", n=words.count(total, "rebalance"), more=more)
-    row = page.clickable_table(frame, {}, "incomplete")
-    if row is not None and row < len(found):
-        page.go("rebalance", cluster=found[row].cluster_id, rebalance=found[row].rebalance_id)
+    page.clickable_table(
+        frame,
+        {
+            "group": st.column_config.TextColumn(width=300),
+            "number": st.column_config.TextColumn(width=110),
+            "when": st.column_config.TextColumn(width=225),
+            "what was not seen": st.column_config.TextColumn(width=220),
+            "how it ended": st.column_config.TextColumn(width=240),
+            "cluster": st.column_config.TextColumn(width=130),
+        },
+        "incomplete",
+        lambda n: ("rebalance", {"cluster": found[n].cluster_id, "rebalance": found[n].rebalance_id}),
+    )
 
 
 def reopenings() -> None:
@@ -148,9 +161,12 @@ def unread(counts: dict[str, int]) -> None:
             "says": [words.name(u.detail, 160) if u.detail else "" for u in found],
         }
     )
-    row = page.clickable_table(frame, {"where": st.column_config.TextColumn(width="large")}, key="undecoded")
-    if row is not None and row < len(found):
-        page.go("evidence", cluster=found[row].cluster_id, ref=found[row].ref)
+    page.clickable_table(
+        frame,
+        {"where": st.column_config.TextColumn(width="large")},
+        "undecoded",
+        lambda n: ("evidence", {"cluster": found[n].cluster_id, "ref": found[n].ref}),
+    )
 
 
 def verdicts(found: list[CheckRow]) -> None:
@@ -199,7 +215,7 @@ def proof() -> None:
         page.say("<b>The log of evidence cannot be read.</b> {why}", why=words.with_code(str(error)))
         return
     if log is None:
-        page.note("No log of evidence was begun yet: the next `rebalance-audit run` does that.")
+        page.note("No log of evidence was begun yet: the next {run} does that.", run=words.code("rebalance-audit run"))
         return
     page.say("{s}", s=sentences.evidence_log(log, page.zone()))
     for fault in (log.faults or ())[:MOST_FAULTS]:

@@ -134,14 +134,13 @@ def fleet(changes: list[Change]) -> None:
         "out, so they are not the cost on other pages. How sure it is stands in docs/whatif.md."
     )
     listed = changes[:MOST]
-    row = page.clickable_table(
+    page.clickable_table(
         shown(listed),
         {"change": st.column_config.TextColumn(width=330), "what it does": st.column_config.TextColumn(width=260)},
-        key="changes",
+        "changes",
+        lambda n: ("whatif", {"cluster": listed[n].cluster_id, "group": listed[n].group_id}),
         height=min(38 + 35 * len(listed), 600),
     )
-    if row is not None and row < len(listed):
-        page.go("whatif", cluster=listed[row].cluster_id, group=listed[row].group_id)
 
 
 cluster_id, group_id = page.param("cluster"), page.param("group")

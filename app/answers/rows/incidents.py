@@ -106,7 +106,7 @@ class IncidentRow:
     last_at_ms: int
     status: str
     still: str | None = None
-    """One of tables.INCIDENT_STILL; None in rows of older releases."""
+    """One of tables.INCIDENT_STILL; None where that is not known."""
     expected: bool
     severity: str
     cost_seconds: float | None = None
@@ -137,7 +137,7 @@ class IncidentCount:
     empty_count: int
     """Open ones of groups that have no member any more."""
     settled_count: int
-    """Open ones of which all has ended. Of those of older releases none of the three is known."""
+    """Open ones of which all has ended. Of some none of the three is known."""
     open_partition_seconds: float | None
     open_task_seconds: float | None
     open_unknown_count: int

@@ -294,6 +294,7 @@ def _advice(trouble: Trouble, findings: Sequence[Finding], *, expected: bool) ->
 def _of_finding(finding: Finding, group_id: str | None) -> Incident:
     """A finding that no rebalance or reassignment explains."""
     text = finding.title + ("" if finding.title.endswith(".") else ".")
+    is_open = finding.status == "open"
     over = "It is not over yet as far as the evidence goes."
     return Incident(
         cluster_id=finding.cluster_id,
@@ -307,12 +308,12 @@ def _of_finding(finding: Finding, group_id: str | None) -> Incident:
         finding_ids=(finding.finding_id,),
         first_at_ms=finding.first_seen_at_ms,
         last_at_ms=finding.last_seen_at_ms,
-        status="open" if finding.status == "open" else "over",
-        still="down" if finding.status == "open" and finding.rule_id in _DOWN_WHILE_OPEN else "nothing",
+        status="open" if is_open else "over",
+        still="nothing" if not is_open else "down" if finding.rule_id in _DOWN_WHILE_OPEN else None,
         expected=False,
         severity=finding.severity,
         title=finding.title,
-        story=f"{text} No rebalance's cost is booked on it. " + (over if finding.status == "open" else "It is over."),
+        story=f"{text} No rebalance's cost is booked on it. " + (over if is_open else "It is over."),
         advice=finding.advice,
         chain=(Link(at_ms=finding.first_seen_at_ms, what=finding.title, evidence=finding.evidence[:3]),),
         evidence=finding.evidence,

@@ -65,8 +65,8 @@ class Incident:
     """When the last thing that belongs to it happened, also while it is open."""
     status: str
     """`open` or `over`: over when nothing is left to settle and it was quiet for the limit."""
-    still: str = "nothing"
-    """One of tables.INCIDENT_STILL."""
+    still: str | None = "nothing"
+    """One of tables.INCIDENT_STILL; None of an open finding that is about neither members nor tasks nor replicas."""
     expected: bool
     """Normal work: deploys, scaling, changes on purpose. It has a cost all the same."""
     severity: str

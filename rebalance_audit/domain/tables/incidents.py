@@ -70,9 +70,7 @@ GOLD_INCIDENT = Table(
         col("first_at_ms", "bigint", "Of the cause, as far as evidence shows.", required=True),
         col("last_at_ms", "bigint", "Of the last thing that belongs to it.", required=True),
         col("status", "string", "Over: settled, and quiet for long enough.", required=True, values=INCIDENT_STATES),
-        col(
-            "still", "string", "What has not ended where the evidence ends. Null in older rows.", values=INCIDENT_STILL
-        ),
+        col("still", "string", "What has not ended where the evidence ends. Null: not known.", values=INCIDENT_STILL),
         col("expected", "boolean", "Normal work on purpose; it costs something all the same.", required=True),
         col("severity", "string", "Of its gravest symptom.", required=True, values=SEVERITIES),
         col("unit", "string", "What its cost counts; `resource` if both. Null in older rows.", values=COST_UNITS),
