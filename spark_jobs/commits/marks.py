@@ -20,9 +20,10 @@ from rebalance_audit.warehouse.row_groups import Least
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs import record_files
 from spark_jobs.commits import joining, partial_marks, shares
+from spark_jobs.commits.buffers import Ints
 from spark_jobs.commits.keys import groups_of
 from spark_jobs.commits.partial_marks import PARTIAL_MARK
-from spark_jobs.commits.stretches import Boundaries
+from spark_jobs.commits.stretches import Boundaries, Place
 from spark_jobs.engine import ArrowTask, Engine, LocalEngine
 from spark_jobs.floors import floors_of
 from spark_jobs.group_rows import GROUP, rows_of_groups
@@ -90,10 +91,12 @@ def _by_place(listed: pa.Table) -> Boundaries:
     places = zip(*(listed.column(name).to_pylist() for name in _PLACE), strict=True)
     lists = listed.column("offset_list").combine_chunks()
     ends, offsets = lists.offsets.to_pylist(), lists.values.to_numpy()
-    return {
-        place: offsets[begin:end] if end - begin == 1 else np.unique(offsets[begin:end])
-        for place, (begin, end) in zip(places, pairwise(ends), strict=True)
-    }
+    found: dict[Place, dict[str, Ints]] = {}
+    for (*place, group_id), (begin, end) in zip(places, pairwise(ends), strict=True):
+        cluster_id, topic, partition = place
+        of_group = offsets[begin:end] if end - begin == 1 else np.unique(offsets[begin:end])
+        found.setdefault((cluster_id, topic, partition), {})[group_id] = of_group
+    return found
 
 
 def commit_marks(

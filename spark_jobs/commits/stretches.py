@@ -17,8 +17,8 @@ NO_BOUNDARY = -1
 
 Place = tuple[str, str, int]
 """Cluster, offsets topic, partition of it."""
-Boundaries = Mapping[tuple[str, str, int, str], Ints]
-"""Offsets of group records, ascending, by place and group."""
+Boundaries = Mapping[Place, Mapping[str, Ints]]
+"""Offsets of group records, ascending, by place and group: a batch has commits of a few places, a fleet thousands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +111,12 @@ class _KnownBoundaries:
 def _known_boundaries(keys: CommitKeys, places: list[Place], boundaries: Boundaries) -> _KnownBoundaries:
     encoded = keys.group.dictionary_encode()
     codes = {group: code for code, group in enumerate(encoded.dictionary.to_pylist())}
-    place_codes = {place: code for code, place in enumerate(places)}
     owners, offsets = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     found = [
-        (place_codes[cluster_id, topic, partition] * (len(codes) + 1) + codes[group], known)
-        for (cluster_id, topic, partition, group), known in boundaries.items()
-        if group in codes and (cluster_id, topic, partition) in place_codes and len(known)
+        (code * (len(codes) + 1) + codes[group], known)
+        for code, place in enumerate(places)
+        for group, known in boundaries.get(place, {}).items()
+        if group in codes and len(known)
     ]
     for owner, known in sorted(found, key=lambda each: each[0]):
         owners.append(np.full(len(known), owner, np.int64))

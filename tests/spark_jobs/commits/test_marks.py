@@ -35,7 +35,10 @@ def test_each_group_is_cut_at_its_own_records_however_many_others_there_are() ->
         table = pa.table([list(column) for column in zip(*rows, strict=True)], schema=SCHEMA)
         if order == "sorted":
             table = table.sort_by([(name, "ascending") for name in SCHEMA.names])
-        assert {place: list(found) for place, found in boundaries_of(table).items()} == expected
+        found = boundaries_of(table)
+        assert {
+            (*place, group): list(offsets) for place, groups in found.items() for group, offsets in groups.items()
+        } == expected
 
 
 def test_no_group_records_cut_nothing() -> None:

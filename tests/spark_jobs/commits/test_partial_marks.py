@@ -108,7 +108,7 @@ def test_marks_are_cut_at_group_records_and_span_the_commits_between() -> None:
     value = offset_commit_value(1, version=3, metadata="", at_ms=1)
     records = [a_record(offset, key, value) for offset in (1, 2, 4, 6, 7, 9)]
     random.Random(1).shuffle(records)
-    boundaries = {("c", "__consumer_offsets", 7, "g"): np.array([0, 5, 8])}
+    boundaries = {("c", "__consumer_offsets", 7): {"g": np.array([0, 5, 8])}}
     marks = commits.fold(a_batch(records), boundaries).marks.to_pylist()
     assert [
         (m["stretch_from"], m["first_offset"], m["first_at_ms"], m["last_offset"], m["last_at_ms"], m["commit_count"])

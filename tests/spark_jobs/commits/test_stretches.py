@@ -20,7 +20,7 @@ def by_hand(
     """Stretches, record by record."""
     found: dict[tuple[object, ...], list[int]] = {}
     for offset, (group, topic, partition), place in zip(offsets, commits, places, strict=True):
-        before = [each for each in known.get(("lab", "__consumer_offsets", place, group), ()) if each <= offset]
+        before = [each for each in known.get(("lab", "__consumer_offsets", place), {}).get(group, ()) if each <= offset]
         found.setdefault((group, topic, partition, place, max(before, default=NO_BOUNDARY)), []).append(offset)
     return {(*where, min(each), max(each), len(each)) for where, each in found.items()}
 
@@ -38,11 +38,13 @@ def test_stretches_are_what_counting_by_hand_finds(seed: int, is_sorted: bool) -
         placed, offsets = [placed[n] for n in order], [offsets[n] for n in order]
     named = [(f"g{random.randrange(4)}", "orders", random.randrange(3)) for _ in range(count)]
     known = {
-        ("lab", "__consumer_offsets", place, f"g{number}"): np.array(
-            sorted(random.sample(range(1, 3 * count + 9, 3), min(count, random.randrange(4)))), np.int64
-        )
+        ("lab", "__consumer_offsets", place): {
+            f"g{number}": np.array(
+                sorted(random.sample(range(1, 3 * count + 9, 3), min(count, random.randrange(4)))), np.int64
+            )
+            for number in range(6)
+        }
         for place in range(place_count)
-        for number in range(6)
     }
     commits = decoded([(enc.offset_commit_key(*each), enc.offset_commit_value(1, AT_MS)) for each in named])
     offset = np.array(offsets)
@@ -81,7 +83,7 @@ def test_stretches_are_what_counting_by_hand_finds(seed: int, is_sorted: bool) -
 def test_the_docstrings_example_of_stretches_is_what_comes_out() -> None:
     commits = decoded([(enc.offset_commit_key("orders", "t", 0), enc.offset_commit_value(1, AT_MS))] * 3)
     place: Place = ("lab", "__consumer_offsets", 7)
-    known = {(*place, "orders"): np.array([10, 20])}
+    known = {place: {"orders": np.array([10, 20])}}
     found = stretches(commits, np.arange(3), np.array([12, 21, 15]), np.zeros(3, np.int64), [place], known)
     columns = (found.stretch_from, found.first_row, found.last_row, found.count)
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == [(10, 0, 2, 2), (20, 1, 1, 1)]
