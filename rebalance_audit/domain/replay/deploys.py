@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -38,23 +39,26 @@ class Redeployment:
 def restarts_of(script: Script) -> list[Redeployment]:
     """In the order in which they were closed."""
     found = []
-    by_slot: dict[str, list[Life]] = defaultdict(list)
+    begun: dict[str, list[tuple[int, Life]]] = defaultdict(list)
     for life in script.lives:
-        by_slot[life.slot].append(life)
+        if life.started is not None:
+            begun[life.slot].append((life.started.at_ms, life))
+    for of_slot in begun.values():
+        of_slot.sort(key=_begins_ms)
     for life in script.lives:
         if life.ended is None or life.end is not End.CLOSED:
             continue
-        later = [
-            other
-            for other in by_slot[life.slot]
-            if other.started is not None and other.started.at_ms >= life.ended.at_ms
-        ]
-        successor = min(later, key=lambda other: other.started.at_ms if other.started else 0, default=None)
-        if successor is not None:
-            restart = Redeployment(life, successor)
+        of_slot = begun[life.slot]
+        place = bisect_left(of_slot, life.ended.at_ms, key=_begins_ms)
+        if place < len(of_slot):
+            restart = Redeployment(life, of_slot[place][1])
             if restart.away_ms <= LONGEST_RESTART_MS:
                 found.append(restart)
     return sorted(found, key=lambda restart: restart.closed_ms)
+
+
+def _begins_ms(begun: tuple[int, Life]) -> int:
+    return begun[0]
 
 
 def deploys_of(script: Script) -> list[list[Redeployment]]:

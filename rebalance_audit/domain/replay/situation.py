@@ -70,6 +70,8 @@ class Situation:
     nothing is kept, since runs of a long history are large."""
     once_more: dict[int, tuple[Life, ...]] = field(default_factory=dict)
     """The script's lives as each seed has them, where settings change none."""
+    restarts_differ_ms: int | None = None
+    """See `_restarts_differ_ms`; None: not asked yet."""
 
     @property
     def slots(self) -> list[str]:
@@ -190,22 +192,24 @@ def _played(
     script = redeployed(resized(situation.script, settings.member_count), settings)
     script = replace(script, until_ms=situation.script.until_ms + after_ms)
     are_compared = after_ms > LAST_STEP_MS
+    if are_compared and situation.restarts_differ_ms is None:
+        situation.restarts_differ_ms = _restarts_differ_ms(situation.script)
+    apart_ms = situation.restarts_differ_ms or 0
     for seed in seeds:
         played = script
         if are_compared and script.lives is not situation.script.lives:
-            played = replace(script, lives=_once_more(script, situation.script, seed))
+            played = replace(script, lives=_once_more(script, situation.script, seed, apart_ms))
         elif are_compared:
             if seed not in situation.once_more:
-                situation.once_more[seed] = _once_more(script, script, seed)
+                situation.once_more[seed] = _once_more(script, script, seed, apart_ms)
             played = replace(script, lives=situation.once_more[seed])
         yield replay(played, settings, situation.timing, Random(seed), counts_outages=are_compared, most_ms=most_ms)
 
 
-def _once_more(script: Script, original: Script, seed: int) -> tuple[Life, ...]:
+def _once_more(script: Script, original: Script, seed: int, apart_ms: int) -> tuple[Life, ...]:
     """The same happenings, as they would be if they were done again, by members with other random ids: assignors go by
     them. Draws the same for every set of settings."""
     rng, ids = Random(f"script {seed}"), Random(f"ids {seed}")
-    apart_ms = _restarts_differ_ms(original)
     drawn = {place: _drawn(rng, life, apart_ms) for place, life in _placed(original)}
 
     def moved(moment: Moment | None, by_ms: int) -> Moment | None:
