@@ -152,7 +152,7 @@ def score_of(
 
 def connect_groups(capture: Path) -> list[str]:
     """Those whose tasks keep a journal; MirrorMaker's own keep none."""
-    if not connect_truth.journal(capture):
+    if not connect_truth.true_runs(capture):
         return []
     return [g for g, story in scenario(capture)["groups"].items() if story.get("protocol_type") == "connect"]
 

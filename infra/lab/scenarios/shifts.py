@@ -208,8 +208,8 @@ class Crew:
         self.driver.settle(self.group, quiet_s=QUIET_S)
         if self.mode == "cooperative":
             self._written(Cause.COOPERATIVE_FOLLOW_UP, or_trigger=Cause.LEADER_REJOINED)
-        elif "kafka-python" in self._libraries():
-            # It now and then drops the result of a join that went well, and joins again.
+        else:
+            # kafka-python now and then drops the result of a join that went well, and joins again; kafka-go may, too.
             self._written(Cause.LEADER_REJOINED)
 
     # Members

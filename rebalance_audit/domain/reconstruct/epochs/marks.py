@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.domain.causes import Cause
@@ -10,7 +11,7 @@ from rebalance_audit.domain.log_lines.reasons import classify_fence
 from rebalance_audit.domain.model import NO_END, GroupRecord, LogKind, Mark
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
-from rebalance_audit.domain.reconstruct.evidence.departures import AS_IT_LEFT_MS, HEARTBEAT_MS
+from rebalance_audit.domain.reconstruct.evidence.departures import AS_IT_LEFT_MS, HEARTBEAT_MS, REGULARLY
 from rebalance_audit.domain.reconstruct.evidence.marks import (
     ASSIGNED_CALLBACK_MS,
     AUTO_COMMIT_MS,
@@ -75,7 +76,7 @@ def modern_stop_marks(
     if commit is not None:
         marks.append(_mark(LOWER, commit[0] - COMMIT_SLACK_MS, "the owner's last commit", commit[1]))
         interval_ms = commits.interval_between(held, -1, release.gone.offset)
-        was_idle = commits.got_nothing(held, release.gone.offset)
+        was_idle = _was_idle(release, held, commits, interval_ms)
         marks.append(_by_last_commit(release, commit, interval_ms, was_idle=was_idle))
     elif release.asked is None:
         gone = release.gone
@@ -137,6 +138,17 @@ def _by_last_commit(release: Release, commit: tuple[int, str], interval_ms: floa
         return _mark(ESTIMATE, commit[0], "its last commit", commit[1], rank=4, basis=Basis.MAY_LIVE_ON)
     detail, basis = "its last commit, made when it gave up", Basis.COMMIT_AS_IT_LET_GO
     return _mark(ESTIMATE, commit[0], detail, commit[1], rank=2, basis=basis)
+
+
+def _was_idle(release: Release, held: Sequence[Resource], commits: Commits, interval_ms: float | None) -> bool:
+    """Whether no message came to it since its last commit: its next owner found none, or the others had stopped to
+    commit, too, before it went, as where all topics fall silent."""
+    gone = release.gone
+    if commits.got_nothing(held, gone.offset):
+        return True
+    others_ms = commits.others_last_ms(held, gone.offset)
+    usual_ms = max(RECENT_COMMIT_MS, REGULARLY * (interval_ms or 0))
+    return others_ms is not None and gone.at_ms - others_ms > usual_ms
 
 
 def _own_session_ms(metadata: Any) -> int | None:

@@ -157,6 +157,11 @@ class Commits:
                 return False
         return is_known
 
+    def others_last_ms(self, resources: Collection[Resource], before: int) -> int | None:
+        """at_ms of the last commit before this offset of any other partition."""
+        last = self._last((each for each in self._tracks if each not in resources), -1, before)
+        return None if last is None else last.last_at_ms
+
     def quiet_ms(self, resources: Iterable[Resource], after: int, before: int) -> int | None:
         """The longest time without a commit between these offsets, of the partition where it is shortest. If the client
         commits each message that it reads, none of the partitions had a message for at most this long. None: not
