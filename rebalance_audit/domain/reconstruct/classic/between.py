@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rebalance_audit.domain.frozen import quick
 from rebalance_audit.domain.kinds import ESTIMATE, LOWER, UPPER, Basis
-from rebalance_audit.domain.model import LogEvent, Mark
+from rebalance_audit.domain.model import LogEvent, LogKind, Mark
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.marks import LINE_SLACK_MS, inferred, joined, logged, recorded
 from rebalance_audit.domain.records import GroupMetadataValue
@@ -33,6 +33,8 @@ class Between:
     """The end of the first join phase that is known."""
     survivor_count: int
     """How many members were there before and after, at least one."""
+    may_have_waited: bool
+    """The join phase may have waited for a member that died: who came, or another, had begun the rebalance before."""
     given_mark: Mark | None
     """A stop is not before the owner was given the partition."""
     heard_mark: Mark | None
@@ -78,6 +80,7 @@ def between(given: Attempt, before: Attempt, attempts: Sequence[Attempt], loads:
         loaded_at_ms=_loaded_at_ms(loads, given, preparing),
         joined_at_ms=joined_at_ms,
         survivor_count=count,
+        may_have_waited=_may_have_waited(given, attempts[-1], first),
         given_mark=given_mark,
         heard_mark=heard_mark,
         joined_mark=joined_mark,
@@ -108,6 +111,14 @@ def _given_at_ms(given: Attempt) -> int | None:
 def _survivor_count(given: Attempt, last: Attempt) -> int:
     """How many members were there before and after."""
     return 1 if given.member_ids is None or last.member_ids is None else len(given.member_ids & last.member_ids)
+
+
+def _may_have_waited(given: Attempt, last: Attempt, first: Attempt) -> bool:
+    if first.preparing is not None and first.preparing.at_ms is not None:
+        begun_ms = first.preparing.at_ms + LINE_SLACK_MS
+        return any(x.kind is LogKind.MEMBER_FAILED and (x.at_ms or 0) > begun_ms for x in first.during)
+    there, here = given.member_ids or frozenset(), last.member_ids or frozenset()
+    return bool(there - here) and bool(here - there)
 
 
 def loaded_between(loads: Sequence[LogEvent], given: Attempt, attempt: Attempt) -> LogEvent | None:

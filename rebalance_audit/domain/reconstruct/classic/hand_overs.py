@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.client_families import commits_when_idle
+from rebalance_audit.domain.client_families import Families, commits_when_idle
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.kinds import Basis, MovementKind, ResourceType
 from rebalance_audit.domain.model import NO_END, GroupRecord, LogEvent, Mark, Movement, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.reconstruct.evidence.departures import REJOIN_WITHIN, logged_departure
-from rebalance_audit.domain.records import MemberMetadata
+from rebalance_audit.domain.records import GroupMetadataValue, MemberMetadata
 
 from . import silence
 from .before import Before, Holding
@@ -195,7 +195,7 @@ class HandOvers:
             gone=gone,
             departure=departure,
             inferred=silence.inferred(before, owner.member_id) if is_unexplained else None,
-            families=before.families(owner),
+            families=self._families(holding),
             lets_go_one_by_one=not in_transactions and self._lets_go_one_by_one(holding, resource, held),
             message_gap_ms=self._slowest_ms(holding, resource, held),
             quiet_ms=self._quiet_ms(holding, held) if not in_transactions else self._longest_ms(holding, held),
@@ -216,6 +216,13 @@ class HandOvers:
         )
         return changed(stretch, closed_off_beat=True) if is_off_beat else stretch
 
+    def _families(self, holding: Holding) -> Families:
+        """The client libraries that the owner may be of. The record of an empty group names no assignor any more."""
+        before, given = self._before, self._before.course.attempts[holding.attempt_index].value
+        if before.members or holding.given is not None or not isinstance(given, GroupMetadataValue):
+            return before.families(holding.member)
+        return before.course.families(given.protocol, holding.member)
+
     def _lets_go_one_by_one(self, holding: Holding, resource: Resource, held: frozenset[Resource] | None) -> bool:
         known = self._one_by_one.get(holding)
         if known is None:
@@ -224,7 +231,7 @@ class HandOvers:
             since = -1 if given is None else given.offset
             interval_ms = course.commits.interval_between(held or (resource,), since, self._record.offset)
             member = holding.member
-            known = may_let_go_one_by_one(self._before.families(member), interval_ms, member.rebalance_timeout)
+            known = may_let_go_one_by_one(self._families(holding), interval_ms, member.rebalance_timeout)
             self._one_by_one[holding] = known
         return known
 
@@ -243,7 +250,7 @@ class HandOvers:
         return self._slowest[holding]
 
     def _quiet_ms(self, holding: Holding, held: frozenset[Resource]) -> int | None:
-        if self._before.families(holding.member) != KAFKAJS:
+        if self._families(holding) != KAFKAJS:
             return None
         return self._longest_ms(holding, held)
 

@@ -159,7 +159,8 @@ class Stretch:
         joined_at_ms = self.between.joined_at_ms
         if joined_at_ms is None:
             return in_the_quiet((commit_at_ms, until_ms), commit_at_ms, detail, ref)
-        if self.between.survivor_count == 1 and joined_at_ms - commit_at_ms > REJOIN_MS[0]:
+        is_alone = self.between.survivor_count == 1 and not self.between.may_have_waited
+        if is_alone and joined_at_ms - commit_at_ms > REJOIN_MS[0]:
             window = joined_at_ms - REJOIN_MS[0], joined_at_ms - REJOIN_MS[1]
             return in_the_quiet(
                 window, sum(window) // 2, "nobody else had to re-join: it did, and the join phase ended", ref
