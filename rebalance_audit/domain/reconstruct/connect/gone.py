@@ -63,8 +63,9 @@ def zombie_marks(run: OwnershipRun, earlier: OwnershipRun, lines: WorkerLines) -
     """When a worker that had been put out went on: between the group's missing it and its joining again."""
     ended, seen = earlier.ended, run.ended if run.is_left_over else run.seen
     assert ended is not None
-    assert seen is not None
     marks = [not_before(ended, "it was put out of the group", ended.joined_at_ms)]
+    if seen is None:
+        return marks  # evidence ends before its worker is back
     joined_ms = seen.joined_at_ms or seen.at_ms
     marks.append(not_after(seen, "it ran when its worker joined again", joined_ms + LINE_SLACK_MS))
     detail = f"half a heartbeat interval (assumed {HEARTBEAT_MS} ms) before its worker joined again"
