@@ -159,6 +159,8 @@ EXPECTED = {
     "frozen_after_silence": {("j2", "stall"), ("r2", "stall"), ("s2", "stall")},
     # Five were frozen for 5 s; three commit every five seconds.
     "frozen_by_library": {("k2", "stall"), ("s2", "stall")},
+    # It was frozen for 5 s; others were killed, or frozen until their sessions ended.
+    "shift_of_five": {("k1", "stall")},
     # Six were frozen. Four libraries had committed nothing for longer before, on a topic that was silent.
     "side_by_side_in_trouble": {("kafka-python-2", "stall"), ("aiokafka-2", "stall")},
 }

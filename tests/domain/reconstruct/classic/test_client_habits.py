@@ -329,6 +329,40 @@ def test_saramas_last_commit_may_be_one_that_it_sent_again(
     assert (estimate.window_from_ms, estimate.window_to_ms) == pytest.approx(window, abs=25)
 
 
+def of_kafkajs(story: Story) -> Story:
+    """c1 and c2 commit each second until 9 s."""
+    story = two(story, 1, 1_000, KAFKAJS, assignor="RoundRobinAssigner")
+    for at_ms in range(2_000, 9_001, 1_000):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms)
+    return story
+
+
+def test_the_owners_of_an_emptied_group_are_known_by_what_they_were_given() -> None:
+    """The record of an empty group names no assignor. As seen on 4.2.0."""
+    story = of_kafkajs(a_group())
+    for client in ("c1", "c2"):
+        story.says(LogKind.MEMBER_LEFT, at_ms=9_290, member_id=member_id(client))
+    story.preparing(1, f"explicit `LeaveGroup` request for ({member_id('c2')}) members.", at_ms=9_291)
+    story.empty(2, at_ms=9_300)
+    again = {client: f"{client}-00000000-0000-0000-0000-00000000000a" for client in ("c1", "c2")}
+    story = two(story, 3, 20_000, KAFKAJS, assignor="RoundRobinAssigner", member_ids=again)
+    (third,) = (r for r in reconstruct(story.evidence()).rebalances if r.generation_id == 3)
+    assert Basis.COMMIT_BEFORE_QUIET in {m.basis for m in given_on(third).stop_marks}
+
+
+@pytest.mark.parametrize("with_lines", [True, False])
+def test_a_kafkajs_member_let_go_before_the_others_waited_for_a_dead_one(*, with_lines: bool) -> None:
+    """As seen on 4.2.0: one was killed and another came, so the only one that stayed had let go 5.3 s before."""
+    story = of_kafkajs(a_group())
+    story.preparing(1, f"Adding new member {member_id('c3')} with group instance id None", at_ms=9_010)
+    story.says(LogKind.MEMBER_FAILED, at_ms=13_990, member_id=member_id("c2"))
+    both = dict.fromkeys(("c1", "c3"), KAFKAJS)
+    story.generation(2, {"c1": "1", "c3": "0"}, at_ms=14_000, subscriptions=both, assignor="RoundRobinAssigner")
+    found = second(story if with_lines else of_records(story))
+    (stop,) = (m for m in found.movements if m.resource == f"{TOPIC}-0")
+    assert [m.at_ms for m in stop.stop_marks if m.basis == Basis.COMMIT_BEFORE_QUIET] == [9_000]
+
+
 COOPERATIVE = {
     number: encoders.consumer_subscription((TOPIC,), owned={TOPIC: tuple(numbers)}, version=2, user_data=None)
     for number, numbers in (("0", (0,)), ("", ()))

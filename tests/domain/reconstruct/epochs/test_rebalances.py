@@ -491,9 +491,13 @@ def test_an_epoch_that_ends_as_a_dead_member_is_taken_away_had_it_as_a_member() 
     assert {m.member_id: m.change for m in fifth.members} == {"k2": "left", "k3": "stayed"}
 
 
-def gone_in_silence(kind: LogKind, *, gone_at_ms: int, next_position: int) -> Movement:
+def gone_in_silence(
+    kind: LogKind, *, gone_at_ms: int, next_position: int, others_until_ms: int | None = None
+) -> Movement:
     """k1 commits until its topic falls silent at 10 s, says once more what it holds, and is gone later."""
     story = a_group_of_one()
+    for at_ms in range(2_000, (others_until_ms or 0) + 1, 2_000):
+        story.commit(2, at_ms=at_ms, position=at_ms)
     for at_ms in (2_000, 4_000, 6_000, 8_000, 10_000):
         story.commit(0, at_ms=at_ms, position=at_ms).commit(1, at_ms=at_ms, position=at_ms)
     known_ms = 20_000 if gone_at_ms > 20_000 else 9_500
@@ -512,6 +516,18 @@ def test_a_member_that_dies_in_silence_lived_at_least_until_its_own_record() -> 
     assert silent.pause_likely_lower_ms is not None
     assert silent.pause_likely_upper_ms is not None
     assert silent.pause_likely_lower_ms < 10_000 < 35_000 < silent.pause_likely_upper_ms < 41_000
+
+
+@pytest.mark.parametrize(("others_until_ms", "is_silent"), [(10_000, True), (58_000, False)])
+def test_where_others_fell_silent_too_messages_that_came_later_are_no_sign(
+    others_until_ms: int, is_silent: bool
+) -> None:
+    """Seen with franz-go on 4.2.0 and 4.4.0: killed in a silence that ended when it was gone."""
+    gone = gone_in_silence(
+        LogKind.MEMBER_FENCED, gone_at_ms=60_000, next_position=12_000, others_until_ms=others_until_ms
+    )
+    assert gone.pause_likely_lower_ms is not None
+    assert (gone.pause_likely_lower_ms < 10_000) is is_silent
 
 
 def test_a_member_that_had_messages_and_committed_none_died_before_its_next_commit() -> None:
