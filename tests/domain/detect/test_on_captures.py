@@ -42,8 +42,6 @@ EXPECTED: dict[str, dict[str, dict[str, str]]] = {
     "share_members_go": {"share-app": {"RB007": "warning"}},
     # Of three members one is frozen for longer than its session, later two are killed.
     "kip848_mishaps": {group: {"RB007": "warning"} for group in ("j-java", "r-librdkafka", "f-franz-go")},
-    # One of three members is killed while a broker is away; partitions are added, and members come and close.
-    "kip848_on_three_brokers": {group: {"RB007": "warning"} for group in ("r-librdkafka", "f-franz-go", "j-java")},
     # In each of five groups one is killed or frozen; the range assignor shifts partitions between those that stay.
     "shift_of_both_protocols": {
         **{f"{letter}-app": {"RB007": "warning"} for letter in "rfmk"},
