@@ -34,7 +34,7 @@ from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.model import GroupRecord, LogEvent, node_of_log
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import row_count_in, row_groups_of
-from rebalance_audit.warehouse.spreading import Spread, SpreadOf, spread_over
+from rebalance_audit.warehouse.spreading import Spread, SpreadOf, in_this_process, spread_over
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import kept_votes
@@ -142,7 +142,9 @@ def all_votes(warehouse: Warehouse, versions: Versions, spread_of: SpreadOf) -> 
     """The votes on every node's clock at these versions of silver.group_event and bronze.source."""
     files = warehouse.files("silver.group_event", versions[0])
     found = Voting(versions, _nodes(files), _zones(warehouse, versions[1]), VotesByCluster())
-    if (spread := spread_of(sum(map(size_of, files)))) is not None:
+    # A reader of a remote warehouse does not ask for the sizes of its files.
+    is_alone = spread_of is in_this_process or not found.nodes
+    if (spread := None if is_alone else spread_of(sum(map(size_of, files)))) is not None:
         _vote_in_tasks(spread, files, found)
     elif files:
         for cluster_id, votes in _votes_in(files):

@@ -12,6 +12,7 @@ from pyspark import cloudpickle
 from rebalance_audit.domain.gather.clocks import instants_of
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.model import GroupRecord
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.spreading import ArrowTask, in_this_process
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
@@ -87,3 +88,10 @@ def test_what_is_written_beside_records_answers_as_the_records_do(decoded: Wareh
             assert sorted(said) == sorted(expected.get(number, []))  # type: ignore[type-var]
             answered += bool(said)
     assert answered > 20
+
+
+def test_without_lines_there_are_no_votes_to_find(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    records = [{"cluster_id": "c", "group_id": "g", "ref": "record:t-0@1", "source_kind": "record", "kind": "odd"}]
+    warehouse.append("silver.group_event", rows_to_table("silver.group_event", records))
+    assert all_votes(warehouse, versions(warehouse), lambda _: in_tasks).pairs == []
