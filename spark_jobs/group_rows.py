@@ -25,7 +25,6 @@ from spark_jobs.engine import ArrowTask, Engine, LocalEngine, parcel
 from spark_jobs.stages.stage import Batch
 from spark_jobs.structs import things_in
 from spark_jobs.task_files import (
-    ASKED_AT_MOST,
     WRITTEN,
     Flags,
     TaskWriter,
@@ -37,7 +36,7 @@ from spark_jobs.task_files import (
 )
 
 GROUP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string())])
-LISTED_AT_MOST = 500
+LISTED_AT_MOST = 5_000
 """For at most this many groups, row groups that hold none of them are skipped."""
 
 _ROWS_AT_ONCE = 2_000
@@ -206,7 +205,7 @@ def histories(
     `latest`: by table, so many of a group's rows are enough, those with the highest `place`."""
     places = _places(reader.groups)
     wanted = 1 if engine.tasks_at_once == 1 else _BUCKETS_PER_TASK * engine.tasks_at_once
-    if len(places) > ASKED_AT_MOST:  # for few groups not even the footers of all files are read
+    if len(places) > _FEW_PLACES:  # else not even the footers of all files are read
         rows = sum(held.row_count for files in reader.files.values() for file in files for held in held_in(file, None))
         wanted = max(wanted, rows // _BUCKET_ROWS)
     buckets = {place: at * wanted // len(places) for at, place in enumerate(places)}
@@ -219,6 +218,7 @@ def histories(
 
 
 _BUCKETS_PER_TASK = 4
+_FEW_PLACES = 500
 _BUCKET_ROWS = 10_000
 """About so many are in the memory of a task at once, however many groups there are."""
 _PORTION_ROWS = 2_000

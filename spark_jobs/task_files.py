@@ -46,7 +46,7 @@ Groups = Mapping[tuple[str, str], int]
 NAMED = pa.schema([("table", pa.string()), ("file", pa.string()), ("row_group", pa.int32())])
 WRITTEN = pa.schema([("table", pa.string()), ("file", pa.string())])
 """The rows in which tasks report the files they wrote."""
-ASKED_AT_MOST = 500
+ASKED_AT_MOST = 5_000
 _READ_BYTES = 64 << 20
 _FEW_ROWS = 300
 """So few are looked up one by one in less time than it takes to find the distinct ones."""

@@ -93,10 +93,20 @@ def let_values_go(file: str) -> None:
 
 def may_have(file: str, number: int, column: str, wanted: Hashes) -> bool:
     """Whether a value with one of these hashes may be in the column of this row group."""
+    found = places_among(file, number, column, wanted)
+    return found is None or len(found) > 0
+
+
+def places_among(file: str, number: int, column: str, wanted: Hashes) -> npt.NDArray[np.int64] | None:
+    """The places, in these sorted hashes, of those that are in the column of this row group; None: not known."""
     known = _known.of(file, number, column)
     if known is None:
-        return True
+        return None
     if len(known) == 0 or len(wanted) == 0:
-        return False
+        return np.empty(0, np.int64)
+    if len(known) < len(wanted):
+        at = np.minimum(np.searchsorted(wanted, known), len(wanted) - 1)
+        found: npt.NDArray[np.int64] = at[wanted[at] == known]
+        return found
     at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return bool((known[at] == wanted).any())
+    return np.flatnonzero(known[at] == wanted)

@@ -4,6 +4,7 @@ written again."""
 from __future__ import annotations
 
 import uuid
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +18,14 @@ import pyarrow.compute as pc
 from rebalance_audit.warehouse.arrow_tables import rows_at, rows_where, whole
 from rebalance_audit.warehouse.comparing import agreeing, differing_rows, hash_of, is_few, of_keys
 from rebalance_audit.warehouse.comparing_on_disk import Places, compared_on_disk
-from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, in_order, leading_column, most_rows, soon_replaced
+from rebalance_audit.warehouse.file_sizes import (
+    JOINED_ROWS,
+    SOON_REPLACED_AT_ONCE,
+    in_order,
+    leading_column,
+    most_rows,
+    soon_replaced,
+)
 from rebalance_audit.warehouse.kept_columns import chosen_rows, put_rows, row_group
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import (
@@ -26,6 +34,7 @@ from rebalance_audit.warehouse.row_groups import (
     TAIL,
     TAIL_ROWS,
     Least,
+    held_in,
     is_soon_replaced,
     is_tail,
     row_count_in,
@@ -37,7 +46,7 @@ from rebalance_audit.warehouse.storage import relation
 _IN_MEMORY_ROWS = 5_000
 """Up to this many rows that are already in files are read and split. Of more rows, a file whose rows are all new is
 linked as it is."""
-_ASKED_AT_MOST = 500
+_ASKED_AT_MOST = 5_000
 """For at most this many values of a key's column, only row groups that may hold one are read."""
 _PLACED_BYTES = 48 << 20
 """Up to so many bytes of stored rows, as Parquet has them unpacked, are in memory. Few keys may have very many rows:
@@ -45,6 +54,13 @@ one group's whole history."""
 _TO_TAIL = range(8, 251)
 """So many new rows go into the tail. Of more, several lie in most leaves that are written anyway. Of fewer, few leaves
 are written again when the rows come once more, and beside a quiet cluster they do not."""
+_LEAF_ROWS_AT_MOST = 2_400
+"""If the leaves out of which a commit takes rows hold more rows than this, as in a round of hundreds of groups,
+neighbours become one file of SOON_REPLACED_AT_ONCE rows. To open, read and write fifty rows of 155 columns takes more
+than half as long as 250, and each stage does it again. A later commit that changes few groups splits those that it
+touches."""
+_ROUND_ROWS = 2_500
+"""If more new rows come, it is no round but a backfill, after which there may be quiet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +348,8 @@ def _fill_leaves(
     if arriving.num_rows in _TO_TAIL:
         _add_to_tail(writer, gone, arriving, read, kept, mixed)
         return left
-    loose = _add_to_leaves(writer, gone, arriving, read, kept, mixed)
+    is_round = _are_many(gone) and arriving.num_rows <= _ROUND_ROWS
+    loose = (_add_to_many_leaves if is_round else _add_to_leaves)(writer, gone, arriving, read, kept, mixed)
     return [*left, loose] if loose.num_rows else left
 
 
@@ -349,8 +366,12 @@ def _add_to_tail(
     leaves."""
     fullest_first = sorted(filter(is_tail, gone), key=lambda file: (-row_count_in(file), file))
     tails = {file: gone[file] for file in fullest_first}
-    for file, places in sorted(gone.items()):
-        if file not in tails and row_count_in(file) > len(places):
+    leaves = {file: places for file, places in sorted(gone.items()) if file not in tails}
+    if _are_many(gone):
+        _add_to_many_leaves(writer, leaves, writer.schema.empty_table(), read, kept, mixed)
+        leaves = {}
+    for file, places in leaves.items():
+        if row_count_in(file) > len(places):
             kept.append(writer.write(pa.concat_tables(_others({file: places}, writer.schema, read)), SOON_REPLACED))
     waiting = pa.concat_tables([writer.schema.empty_table(), *_others(tails, writer.schema, read)])
     while waiting.num_rows >= SOON_REPLACED_ROWS and waiting.num_rows + arriving.num_rows > TAIL_ROWS:
@@ -391,6 +412,53 @@ def _add_to_leaves(
         names = [writer.write(rows.slice(part * size, size), SOON_REPLACED) for part in range(parts)]
         (mixed if inside else kept).extend(names)
     return rows_at(arriving, pa.array([n for n in range(len(at)) if n not in taken], pa.int64()))
+
+
+def _are_many(gone: Mapping[str, Places]) -> bool:
+    return sum(row_count_in(file) for file in gone if not is_tail(file)) > _LEAF_ROWS_AT_MOST
+
+
+def _add_to_many_leaves(
+    writer: _Writer,
+    gone: Mapping[str, Places],
+    arriving: pa.Table,
+    read: Mapping[str, pa.Table],
+    kept: list[str],
+    mixed: list[str],
+) -> pa.Table:
+    """Neighbouring leaves, and what is left of tails, become one file with the new rows between them. Returns no row:
+    new ones are in one of them."""
+    by, is_new = leading_column(writer.table), "is new"
+    first = {file: _first(file, by) for file in gone if not is_tail(file)}
+    leaves = sorted(first, key=lambda file: (first[file], file))
+    tails = {file: places for file, places in gone.items() if is_tail(file)}
+    loose = pa.concat_tables([arriving, *_others(tails, writer.schema, read)])
+    loose = loose.append_column(is_new, pa.array(np.arange(loose.num_rows) < arriving.num_rows))
+    loose = loose.take(pc.sort_indices(pc.fill_null(loose[by], "")))
+    values = [value or "" for value in loose[by].to_pylist()]
+    waiting: list[pa.Table] = []
+    begin = 0
+    for at, file in enumerate(leaves):
+        others = pa.concat_tables(_others({file: gone[file]}, writer.schema, read))
+        waiting.append(others.append_column(is_new, pa.array(np.zeros(others.num_rows, np.bool_))))
+        is_last = at + 1 == len(leaves)
+        end = len(values) if is_last else bisect_left(values, first[leaves[at + 1]], begin)
+        waiting.append(loose.slice(begin, end - begin))
+        begin = end
+        if is_last or sum(map(len, waiting)) > SOON_REPLACED_AT_ONCE - SOON_REPLACED_ROWS:
+            rows = in_order(writer.table, pa.concat_tables(waiting))
+            waiting = []
+            parts = -(-rows.num_rows // SOON_REPLACED_AT_ONCE)
+            size = -(-rows.num_rows // parts) if parts else 0
+            for part in (rows.slice(part * size, size) for part in range(parts)):
+                name = writer.write(part.select(writer.schema.names), SOON_REPLACED)
+                (mixed if pc.any(part[is_new]).as_py() else kept).append(name)
+    return arriving.slice(0, 0)
+
+
+def _first(file: str, column: str) -> str:
+    """The least value of the column; of none the empty one."""
+    return min((str(held.first) for held in held_in(file, column) if held.first is not None), default="")
 
 
 def _others(gone: Mapping[str, Places], schema: pa.Schema, read: Mapping[str, pa.Table]) -> Iterator[pa.Table]:

@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.known_footers import known
-from rebalance_audit.warehouse.known_values import Hashes, hashes_of, may_have
+from rebalance_audit.warehouse.known_values import Hashes, hashes_of, may_have, places_among
 from rebalance_audit.warehouse.storage import located
 
 ROW_GROUP_ROWS = 1_000
@@ -412,11 +412,18 @@ class Least:
     def row_group_test(self) -> Callable[[str, int], bool]:
         """Whether a file's row group of this number may hold a row within the bound, by its statistics."""
         values = sorted(self.by_value)
-        hashes = {value: hashes_of([value]) for value in values}
+        hashes = hashes_of(values)
+        by_hash: dict[int, Any] = {}
+        for value, floor in self.by_value.items():
+            before = by_hash.setdefault(hash(value), floor)
+            by_hash[hash(value)] = None if None in (before, floor) else min(before, floor)
+        of_hashes = [by_hash[each] for each in hashes.tolist()]
 
         def may_hold(file: str, number: int) -> bool:
-            among = held_in(file, self.of)[number].among(values)
-            floors = [self.by_value[value] for value in among if may_have(file, number, self.of, hashes[value])]
+            if (found := places_among(file, number, self.of, hashes)) is None:
+                floors = [self.by_value[value] for value in held_in(file, self.of)[number].among(values)]
+            else:
+                floors = [of_hashes[at] for at in found.tolist()]
             if not floors or None in floors:
                 return bool(floors)
             return not held_in(file, self.column)[number].is_outside(min(floors), None)

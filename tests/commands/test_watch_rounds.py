@@ -52,6 +52,7 @@ class Rounds:
         self.quiet, self.is_complete, self.runs = True, True, 0
         self.waited: list[bool] = []
         self.stopped = Stopped()
+        self.outages = outages.Outages()
 
     def run(self, newer: Any = None, *, may_wait: bool = False) -> bool:
         self.runs += 1
@@ -110,8 +111,8 @@ def test_commits_of_others_come_into_the_tables_seldom_while_groups_rebalance_an
         watching.stop()
 
 
-def test_the_stages_rest_when_all_of_watch_took_more_than_its_share_of_a_core(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_stages_rest_when_all_of_watch_took_more_than_its_share_of_a_core_but_not_when_the_tables_are_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def compute(newer: Any = None, *, may_wait: bool = False) -> bool:
         until_s = time.process_time() + 0.2
@@ -136,8 +137,16 @@ def test_the_stages_rest_when_all_of_watch_took_more_than_its_share_of_a_core(
         began = time.monotonic()
         watching.round()
         assert sum(rested) == pytest.approx((time.monotonic() - began) / 2, rel=0.2)  # as long as the round took
-        rounds.stopped.set()
         rested.clear()
+        monkeypatch.setattr(live, "LONG_ROUND_S", 0.1)
+        rounds.quiet = False
+        for _ in range(2):
+            watching._on_news()
+            watching.round()
+        assert not rested  # the tables are behind
+        assert capsys.readouterr().err.count("The tables are behind") == 1
+        monkeypatch.setattr(live, "LONG_ROUND_S", 20.0)
+        rounds.stopped.set()
         watching._on_news()
         watching.round()
         assert len(rested) == 1

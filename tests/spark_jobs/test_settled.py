@@ -206,6 +206,7 @@ def test_all_stages_at_every_step_change_single_rows_and_say_the_same(
     monkeypatch.setattr(upkeep, "SMALL_FILES", 3)
     monkeypatch.setattr(replacing, "_TO_TAIL", range(1, 5))
     monkeypatch.setattr(replacing, "TAIL_ROWS", 4)
+    monkeypatch.setattr(replacing, "_LEAF_ROWS_AT_MOST", 8)
     monkeypatch.setattr(small_files, "RUNS", 2)
     monkeypatch.setattr(small_files, "_APPENDED_TIERS", (2, 4, 8))
     monkeypatch.setattr(small_files, "LARGE_FILES", 2)

@@ -32,6 +32,8 @@ STEP_MS = 2_000
 
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replacing, "_LEAF_ROWS_AT_MOST", 8)
+    monkeypatch.setattr(replacing, "SOON_REPLACED_AT_ONCE", 5)
     monkeypatch.setattr(decode, "LEAST_RECORDS", 1)
     monkeypatch.setattr(replacing, "_TO_TAIL", range(1, 5))
     monkeypatch.setattr(replacing, "TAIL_ROWS", 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,37 @@ def test_many_rows_go_into_the_files_of_their_neighbours(tmp_path: Path) -> None
     changes = warehouse.row_changes(FINDING, ["cluster_id", "finding_id"], version)
     assert changes is not None
     assert changes.keys.num_rows == 300
+
+
+def test_a_round_of_many_groups_joins_neighbours_into_larger_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replacing, "_LEAF_ROWS_AT_MOST", 500)
+    warehouse = Warehouse.open(tmp_path, create=True)
+    many = {f"g{n:04}": "1" for n in range(1_000)}
+    warehouse.append(FINDING, findings(**many))
+    assert len(warehouse.files(FINDING)) == 20
+    draw = random.Random(1)
+    for number, count in enumerate((300, 40, 300, 400), 2):
+        some = {name: str(number) for name in draw.sample(sorted(many), count - 10)}
+        some |= {f"h{number}{n:03}": "1" for n in range(10)}
+        version = warehouse.version(FINDING)
+        warehouse.replace(FINDING, findings(**some), keys(*some))
+        many |= some
+        assert titles(warehouse) == many
+        changes = warehouse.row_changes(FINDING, ["finding_id"], version)
+        assert changes is not None
+        assert set(changes.keys["finding_id"].to_pylist()) == {f"{group}-1" for group in some}
+        changed = [name for file in changes.files for name in pq.read_table(file)["group_id"].to_pylist()]
+        assert set(some) <= set(changed)
+    assert len(warehouse.files(FINDING)) < 8
+    bounds = []
+    for file in warehouse.files(FINDING):
+        names = pq.read_table(file, columns=["group_id"])["group_id"].to_pylist()
+        assert names == sorted(names)
+        bounds.append((names[0], names[-1]))
+    bounds.sort()
+    assert all(last < first for (_, last), (first, _) in pairwise(bounds))
 
 
 def test_rows_go_from_a_place_on(warehouse: Warehouse) -> None:

@@ -33,6 +33,13 @@ OTHERS_S = (10.0, 600.0)
 SHARE_OF_ALL = 0.9
 """The share of a core that all of `watch` may use once it has caught up. Beside a busy cluster there is always news:
 without a rest the stages would run all the time, and with what collects and alerts take more than a core."""
+LONG_ROUND_S = 20.0
+"""After a round that took longer the stages do not rest: the tables are behind, and each rest would put more news into
+the next round."""
+BEHIND = (
+    f"The tables are behind: a round of the stages took more than {LONG_ROUND_S:.0f} s. Alerts and what is just in do "
+    "not wait for it."
+)
 CATCHING_UP_S = 10.0
 ENDING_S = 20.0
 """How long each thread is waited for at the end: one that is inside Arrow or DuckDB when the interpreter goes may crash
@@ -176,8 +183,13 @@ class LiveWatch:
         self._rest(began_s, now)
 
     def _rest(self, began_s: float, began_at: float) -> None:
-        """Let the time go by that keeps `watch` below its share of a core, but no more than the round took."""
+        """Let the time go by that keeps `watch` below its share of a core, but no more than the round took. Where the
+        tables are behind, say so instead."""
         took_s = time.monotonic() - began_at
+        if took_s > LONG_ROUND_S:
+            self._rounds.outages.say("tables", BEHIND, quiet=self._rounds.quiet)
+            return
+        self._rounds.outages.end("tables")
         while True:
             until_s = min((time.process_time() - began_s) / SHARE_OF_ALL, 2 * took_s)
             rest_s = until_s - (time.monotonic() - began_at)
