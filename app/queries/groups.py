@@ -21,7 +21,7 @@ class GroupQuestions(Tables):
         """One row per group with its numbers in the span: with open incidents first, the gravest before others, then by
         cost. `worst_severity` is of its open incidents; `found_by` has all that one may search for, in lower case.
 
-        Costs and pauses are null where not known. Arrow, since a fleet has 100,000 of them and a page shows 500.
+        Costs and pauses are null where not known. Arrow, since a fleet has 100,000 of them and a page shows 200.
         """
         return self.table(
             f"""

@@ -13,7 +13,7 @@ from app.words import Html, fill
 from rebalance_audit.domain.kinds import Severity
 
 MOST_ON_A_PHONE = 30
-MOST_SHOWN = 500
+MOST_SHOWN = 200
 """Rows that are sent: a table of thousands is searched, not scrolled."""
 FILTERS = {
     "cluster": "cluster_id",

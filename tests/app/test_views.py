@@ -289,7 +289,7 @@ def test_the_groups_table_counts_and_finds(opened: Open, full_warehouse: Path) -
     at = opened(full_warehouse, "groups")
     assert "of 2,006 groups have open incidents; 2,006 rebalanced in that time." in said(at)
     assert at.dataframe[0].value["group"].head(1).tolist() == ["checkout"]  # the only critical one
-    assert "The first 500 are listed" in said(at)
+    assert "The first 200 are listed" in said(at)
     assert "100 groups match." in said(opened(full_warehouse, "groups", search="svc-19"))
     assert "No group matches." in said(opened(full_warehouse, "groups", search="no such thing"))
     on_a_phone = opening_lines(at)
