@@ -9,8 +9,10 @@ import pytest
 from streamlit.web import cli
 
 from app import access, server
+from app.answers import ranges
+from app.answers.rows import FindingFilter
 from app.queries import opened, opened_for_visitor
-from app.server import ask_homes_questions
+from app.server import ask_first_clicks, ask_homes_questions
 from rebalance_audit.warehouse.catalog import Catalog
 from tests.app import gold_rows
 from tests.app.test_access import RULES
@@ -45,6 +47,22 @@ def test_the_first_reader_who_sees_all_finds_homes_answers(
     reader.refresh()
     assert reader.group_count() == 6
     assert reader.clusters()
+
+
+def test_what_a_click_on_home_leads_to_is_known_before(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask_homes_questions(location)
+    ask_first_clicks(location)
+
+    def refused(*_: object) -> None:
+        raise AssertionError("asked again")
+
+    monkeypatch.setattr(Catalog, "query", refused)
+    reader = opened(location, access.SEES_ALL)
+    whole = reader.span()
+    assert whole is not None
+    assert len(reader.groups(ranges.preset(ranges.of_home(reader.open_at_home(whole), whole), whole))) == 6
+    assert reader.finding_sums(FindingFilter()).all_count
+    assert reader.checks()
 
 
 def test_no_run_of_a_page_looks_at_all_that_was_there_before_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,13 @@ def test_flat_rebalances_are_those_of_gold_with_the_columns_that_fleets_are_aske
     assert answer(flat) == answer(whole)
 
 
+def test_flat_groups_are_those_of_gold_with_the_columns_that_lists_show(warehouse: Warehouse) -> None:
+    listed = ", ".join(catalogs.GROUP_COLUMNS)
+    flat = Catalog(warehouse).query("SELECT * FROM flat.group ORDER BY cluster_id, group_id")
+    assert tuple(flat.column_names) == catalogs.GROUP_COLUMNS
+    assert answer(flat) == answer(warehouse.query(f"SELECT {listed} FROM gold.group ORDER BY cluster_id, group_id"))
+
+
 @pytest.mark.parametrize("most_flat_rows", [3, 1_000_000])
 def test_near_a_condition_are_whole_rows_and_no_other_files(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, most_flat_rows: int
