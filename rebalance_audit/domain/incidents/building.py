@@ -263,8 +263,12 @@ def _still(rows: ClusterRows, trouble: Trouble, last_ms: int) -> str:
         return "rebalancing"
     if any(r.outcome == Outcome.OPEN for r in trouble.reassignments):
         return "moving"
-    ended = [e.history.attempts[-1].rebalance.outcome for e in trouble.episodes]
-    return "empty" if ended and all(outcome == Outcome.EMPTIED for outcome in ended) else "nothing"
+    return "empty" if trouble.episodes and all(map(_left_nobody, trouble.episodes)) else "nothing"
+
+
+def _left_nobody(episode: Episode) -> bool:
+    """Of a history that begins late there may be rewrites alone."""
+    return any(step.rebalance.outcome == Outcome.EMPTIED for step in episode.history.attempts[-1:])
 
 
 def _stands(rows: ClusterRows, trouble: Trouble, last_ms: int, still: str, *, expected: bool) -> str:

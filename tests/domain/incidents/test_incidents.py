@@ -200,6 +200,14 @@ def test_a_worker_that_was_killed_leaves_tasks_that_wait_until_the_round_that_sp
     assert (settled.status, settled.still) == ("open", "nothing")
 
 
+def test_of_a_group_of_which_a_rewrite_alone_is_there_nothing_is_under_way() -> None:
+    story = a_group().comes_back_under_its_instance_id("c1", at_s=0)
+    rows = ClusterRows(
+        cluster_id=CLUSTER, now_ms=T0_MS + 30_000, groups={story.group_id: costing(story.rebalances)[-1:]}
+    )
+    assert {i.still for i in incidents_of(rows)[0]} <= {"nothing"}
+
+
 def test_replicas_that_move_are_no_downtime() -> None:
     moved = Reassignment(
         cluster_id=CLUSTER, reassignment_id="orders-0@7", topic="orders", partition=0, started_at_ms=T0_MS,
