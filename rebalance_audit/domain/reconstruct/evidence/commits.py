@@ -40,6 +40,7 @@ class Commits:
         for mark in marks:
             by_resource.setdefault((mark.topic, mark.partition), []).append(mark)
         self._tracks = {resource: _Track(found) for resource, found in by_resource.items()}
+        self._others: dict[int, int | None] = {}
 
     def last_between(self, resources: Iterable[Resource], after: int, before: int) -> tuple[int, str] | None:
         """(at_ms, ref) of the last commit of any of the partitions with after < offset < before."""
@@ -158,9 +159,13 @@ class Commits:
         return is_known
 
     def others_last_ms(self, resources: Collection[Resource], before: int) -> int | None:
-        """at_ms of the last commit before this offset of any other partition."""
-        last = self._last((each for each in self._tracks if each not in resources), -1, before)
-        return None if last is None else last.last_at_ms
+        """at_ms of the last commit before this offset of any other partition. The offset is that of the record by which
+        one member is gone, and these are all that it held: it is asked for each of them."""
+        if before not in self._others:
+            held = frozenset(resources)
+            last = self._last((each for each in self._tracks if each not in held), -1, before)
+            self._others[before] = None if last is None else last.last_at_ms
+        return self._others[before]
 
     def quiet_ms(self, resources: Iterable[Resource], after: int, before: int) -> int | None:
         """The longest time without a commit between these offsets, of the partition where it is shortest. If the client
