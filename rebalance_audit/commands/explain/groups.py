@@ -191,10 +191,10 @@ def _rank(incident: Incident) -> tuple[Any, ...]:
 
 
 def _worth(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Open incidents first, then the gravest, then standstills, then the costliest."""
+    """Open incidents first, then the gravest, then standstills, then the costliest; of equal ones by name."""
     order = ("critical", "warning", "info", None)
     grave = row["status"] != "open", order.index(row["severity"]), not row["standstill_count"]
-    return *grave, -(row["cost_seconds"] or 0.0), row["group_id"]
+    return *grave, -(row["cost_seconds"] or 0.0), row["group_id"], row["cluster_id"]
 
 
 def _nothing(row: dict[str, Any]) -> str:
