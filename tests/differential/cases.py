@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from ingest.batches import IS_CONTROL, KEY, VALUE
 from ingest.segments import read_segment
 from tests import encoders as enc
 from tests.differential.oracle import Case, Kind
@@ -90,7 +91,10 @@ def captured_cases() -> Iterator[Case]:
         for batch in read_segment(segment):
             if not isinstance(batch, list):
                 continue
-            for _, _, key, value, *_ in batch:
+            for row in batch:
+                if row[IS_CONTROL]:
+                    continue
+                key, value = row[KEY], row[VALUE]
                 found = [Case(Kind.RECORD, key, value)]
                 record = None if key is None else decode_record(key, value).value
                 if isinstance(record, GroupMetadataValue):
