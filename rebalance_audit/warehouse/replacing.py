@@ -406,10 +406,8 @@ def _add_to_leaves(
         rows = pa.concat_tables(
             [*_others({file: places}, schema, {file: held}), rows_at(arriving, pa.array(inside, pa.int64()))]
         )
-        parts = -(-rows.num_rows // SOON_REPLACED_ROWS)
-        size = -(-rows.num_rows // parts) if parts else 0
-        rows = in_order(writer.table, rows)
-        names = [writer.write(rows.slice(part * size, size), SOON_REPLACED) for part in range(parts)]
+        parts = _even_parts(in_order(writer.table, rows), SOON_REPLACED_ROWS)
+        names = [writer.write(part, SOON_REPLACED) for part in parts]
         (mixed if inside else kept).extend(names)
     return rows_at(arriving, pa.array([n for n in range(len(at)) if n not in taken], pa.int64()))
 
@@ -448,12 +446,17 @@ def _add_to_many_leaves(
         if is_last or sum(map(len, waiting)) > SOON_REPLACED_AT_ONCE - SOON_REPLACED_ROWS:
             rows = in_order(writer.table, pa.concat_tables(waiting))
             waiting = []
-            parts = -(-rows.num_rows // SOON_REPLACED_AT_ONCE)
-            size = -(-rows.num_rows // parts) if parts else 0
-            for part in (rows.slice(part * size, size) for part in range(parts)):
+            for part in _even_parts(rows, SOON_REPLACED_AT_ONCE):
                 name = writer.write(part.select(writer.schema.names), SOON_REPLACED)
                 (mixed if pc.any(part[is_new]).as_py() else kept).append(name)
     return arriving.slice(0, 0)
+
+
+def _even_parts(rows: pa.Table, most: int) -> Iterator[pa.Table]:
+    """As few parts as hold at most so many rows each, of about one size."""
+    parts = -(-rows.num_rows // most)
+    size = -(-rows.num_rows // parts) if parts else 0
+    return (rows.slice(part * size, size) for part in range(parts))
 
 
 def _first(file: str, column: str) -> str:
