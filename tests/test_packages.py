@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rebalance_audit import __version__
+from rebalance_audit.commands.company import COMPANY
 
 ROOT = Path(__file__).parents[1]
 UV = Path(sys.executable).with_name("uv")
@@ -40,7 +41,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=True,
     )
     for name in listed.stdout.decode().split("\0"):
-        if name and (ROOT / name).is_file() and not name.startswith(("tests/", "bench/")):
+        if name and (ROOT / name).is_file() and not name.startswith("bench/"):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             os.link(ROOT / name, source / name) if (ROOT / name).stat().st_dev == source.stat().st_dev else (
                 source / name
@@ -71,11 +72,13 @@ def test_both_packages_have_what_the_code_reads_beside_itself(built: Path) -> No
     assert {"spark_jobs/log4j2.properties", "infra/lab/poms/kafka-4.3.0.xml"} <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {"rebalance_audit/py.typed", "ingest/py.typed", "spark_jobs/py.typed"} <= names
-    assert not any(name.startswith("tests/") for name in names)
+    assert {"app/runbook.md", "app/.streamlit/config.toml"} <= names
+    assert {f"rebalance_audit/recorded/{place}/meta.json" for place in COMPANY.values()} <= names
+    assert not any(name.startswith(("tests/", "docs/")) or "client-logs" in name for name in names)
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         inside = {name.partition("/")[2] for name in sdist.getnames()}
     assert {"pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md", "rebalance_audit/cli.py"} <= inside
-    assert not any(name.startswith("tests/") for name in inside)
+    assert not any(name.endswith(".py") for name in inside if name.startswith("tests/"))
 
 
 def test_a_collector_needs_neither_spark_nor_streamlit(installed: Path) -> None:
@@ -102,6 +105,18 @@ def test_evidence_goes_the_whole_way_without_a_checkout(installed: Path, tmp_pat
         done = run(command, *arguments, folder=tmp_path)
         assert done.returncode == 0, (arguments, done.stderr)
         assert done.stdout or arguments[0] in ("import", "run")
+
+
+def test_the_demo_runs_without_a_checkout(installed: Path, tmp_path: Path) -> None:
+    command = installed / "rebalance-audit"
+    refused = run(command, "demo", folder=tmp_path)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "Streamlit" in refused.stderr
+    assert "--no-serve" in refused.stderr
+    done = run(command, "demo", "--no-serve", folder=tmp_path, environment={"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    assert done.returncode == 0, done.stderr
+    assert "stormy-app" in done.stdout
+    assert [place.parent.name for place in (tmp_path / "cache").glob("rebalance-audit/demo")] == ["rebalance-audit"]
 
 
 @pytest.mark.parametrize(

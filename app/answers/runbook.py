@@ -6,15 +6,14 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-_FILE = Path(__file__).parents[2] / "docs" / "runbook.md"
+_APP = Path(__file__).parents[1]
+_PLACES = (_APP / "runbook.md", _APP.parent / "docs" / "runbook.md")
+"""In a wheel, and in a checkout."""
 
 
 @lru_cache(maxsize=1)
 def _sections() -> dict[str, str]:
-    try:
-        text = _FILE.read_text(encoding="utf-8")
-    except OSError:
-        return {}
+    text = next((place.read_text(encoding="utf-8") for place in _PLACES if place.is_file()), "")
     parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
     return {head.strip().upper(): body.strip() for head, body in zip(parts[1::2], parts[2::2], strict=True)}
 
@@ -32,5 +31,5 @@ def rule_title(rule_id: str) -> str:
 
 
 def runbook(rule_id: str) -> str | None:
-    """Markdown without its heading; None where the app was installed without its documents."""
+    """Markdown without its heading; None where the runbook has no such section."""
     return _sections().get(rule_id.upper())

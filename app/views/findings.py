@@ -113,7 +113,7 @@ def show(f: FindingRow) -> None:
     text = runbook(f.rule_id)
     page.heading(f"The runbook: {rule_title(f.rule_id)}")
     if text is None:
-        page.note("The app was installed without its documents; see docs/runbook.md, {rule}.", rule=f.rule_id)
+        page.note("The runbook has no section on {rule}.", rule=f.rule_id)
     else:
         st.markdown(text)
     page.heading("Evidence")

@@ -20,27 +20,15 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.collect import collect_settings, land_folder, until_stopped
+from rebalance_audit.commands.company import COMPANY, RECORDED, folder_of_demos
 from rebalance_audit.commands.options import CommandError, UsageError
 from rebalance_audit.commands.output import note
 from rebalance_audit.commands.pipeline import Carried, print_outcome, run_stages
-from rebalance_audit.commands.serve import LOOPBACK, free_port, serve_app, start_app
+from rebalance_audit.commands.serve import LOOPBACK, free_port, require_streamlit, serve_app, start_app
 from rebalance_audit.commands.watch import follow
 from rebalance_audit.commands.whatif_fleet import weigh
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-RECORDED = CHECKOUT / "tests" / "golden"
-COMPANY = {
-    "webshop": "4.3.0/storm",
-    "orders": "4.3.0/eager_join_leave_kill",
-    "payments": "4.3.0/poll_timeout",
-    "warehouse": "4.3.0/rolling_deploy",
-    "clickstream": "4.3.0/kip848_join_leave",
-    "reporting": "4.3.0/connect_worker_lost",
-    "billing": "4.3.0/reassign_throttled",
-    "customers": "4.3.0/reassign_target_down",
-    "mainframe": "2.7.2/eager_join_leave_kill",
-}
-"""An invented company: the name of each of its clusters, with the recorded evidence of a real cluster."""
 REPLAYING_S = 20.0
 """Seconds of CPU time at most; the company's groups take three."""
 _LAB_IS_UP = "Ctrl-C ends it all."
@@ -70,7 +58,7 @@ def demo(
 
 
 def recorded_clusters() -> dict[str, Path]:
-    """Every capture of the checkout by the name its cluster gets."""
+    """All recorded evidence by the name its cluster gets."""
     return {cluster_name(path.parent): path.parent for path in sorted(RECORDED.glob("*/*/meta.json"))}
 
 
@@ -80,9 +68,10 @@ def _recorded(clusters: Mapping[str, Path], warehouse: str | None, port: int, *,
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     if not clusters or not all((capture / "meta.json").is_file() for capture in clusters.values()):
-        raise CommandError(f"There is no recorded evidence at {RECORDED}; run the demo in a checkout of the project.")
-    warehouse = warehouse or str(CHECKOUT / ".build" / "demo" / _fingerprint(clusters))
+        raise CommandError(f"There is no recorded evidence at {RECORDED}; install the package again.")
+    warehouse = warehouse or str(folder_of_demos() / _fingerprint(clusters))
     if not no_serve:
+        require_streamlit("; --no-serve ends after the report")
         port = free_port(LOOPBACK, port)  # refused now, not when all is done
         note(f"The app will be at http://{LOOPBACK}:{port} within a minute.", quiet=quiet)
     started = time.monotonic()
@@ -107,7 +96,7 @@ def cluster_name(capture: Path) -> str:
 
 def _fingerprint(clusters: Mapping[str, Path]) -> str:
     """It differs for other captures, since the same cluster's name with other bytes would be a contradiction. It also
-    differs for other columns, since `.build` stays when a checkout is updated."""
+    differs for other columns, since the folder stays when the program is updated."""
     import hashlib
 
     from rebalance_audit.domain import tables

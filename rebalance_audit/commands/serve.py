@@ -141,6 +141,15 @@ class App:
             self._secrets.unlink(missing_ok=True)
 
 
+def require_streamlit(hint: str = "") -> None:
+    """Raises CommandError, whose sentence ends with the hint."""
+    from importlib.util import find_spec
+
+    if find_spec("streamlit") is None:
+        remedy = "pip install 'rebalance-audit[ui]', or make setup in a checkout"
+        raise CommandError(f"The app needs Streamlit: {remedy}{hint}.")
+
+
 def start_app(
     location: str, port: int, host: str = LOOPBACK, login: AppLogin | None = None, links: str | None = None
 ) -> App:
@@ -148,9 +157,7 @@ def start_app(
     import tempfile
     from importlib.util import find_spec
 
-    spec = find_spec("app")
-    if spec is None or spec.origin is None or find_spec("streamlit") is None:
-        raise CommandError("The app needs Streamlit: pip install 'rebalance-audit[ui]', or make setup in a checkout.")
+    require_streamlit()
     port = free_port(host, port)
     output = Path(tempfile.mkstemp(prefix="rebalance-audit-app-", suffix=".txt")[1])
     command = [
@@ -173,7 +180,7 @@ def start_app(
     with output.open("wb") as said:
         process = subprocess.Popen(
             command,
-            cwd=Path(spec.origin).parents[1],  # where .streamlit/config.toml lies
+            cwd=Path(__file__).parents[2],  # where `app` is, and no other program's .streamlit
             env=environment,
             stdout=said,
             stderr=subprocess.STDOUT,

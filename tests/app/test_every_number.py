@@ -19,7 +19,7 @@ import pytest
 from app.charts.bars import PAUSE_STEPS_MS
 from ingest.folders import open_folder
 from rebalance_audit.commands.collect import land_folder
-from rebalance_audit.commands.demo import COMPANY, RECORDED
+from rebalance_audit.commands.company import COMPANY, RECORDED
 from rebalance_audit.commands.pipeline import Carried, run_stages
 from rebalance_audit.commands.whatif_fleet import weigh
 from rebalance_audit.warehouse.warehouse import Warehouse

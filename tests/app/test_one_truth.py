@@ -17,7 +17,7 @@ from app import words
 from app.queries import Questions
 from ingest.folders import open_folder
 from rebalance_audit.commands.collect import land_folder
-from rebalance_audit.commands.demo import COMPANY, RECORDED
+from rebalance_audit.commands.company import COMPANY, RECORDED
 from rebalance_audit.commands.explain.group import answer_for
 from rebalance_audit.commands.explain.group_reading import from_folder
 from rebalance_audit.commands.pipeline import run_stages

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from rebalance_audit.commands.demo import COMPANY, RECORDED, cluster_name
+from rebalance_audit.commands.company import COMPANY, RECORDED
+from rebalance_audit.commands.demo import cluster_name
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.commands.saying import EAGER, GOLDEN, ROOT, assert_one_sentence
 
