@@ -98,7 +98,7 @@ def of_group(changes: list[Change]) -> None:
 
 
 def to_paste(asked: dict[str, str], families: Families, is_connect: bool) -> None:
-    page.note("To paste, where it belongs; members read it when they start:")
+    page.note("To paste, where it belongs; it is read at the next start:")
     for client, lines in properties(asked, (), families, is_connect=is_connect).items():
         if client == LACKING:
             for line in lines:

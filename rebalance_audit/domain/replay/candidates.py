@@ -106,8 +106,9 @@ def _server_candidates(situation: Situation) -> list[list[str]]:
     found += [
         [f"group.consumer.heartbeat.interval.ms={ms}"] for ms in beats if ms < situation.in_force.consumer_heartbeat_ms
     ]
-    session_ms = situation.in_force.consumer_session_timeout_ms
-    found += [[f"group.consumer.session.timeout.ms={ms}"] for ms in (10_000, 20_000, 45_000) if ms != session_ms]
+    session_ms, beat_ms = situation.in_force.consumer_session_timeout_ms, situation.in_force.consumer_heartbeat_ms
+    sessions_ms = [ms for ms in (10_000, 20_000, 45_000) if ms != session_ms and ms > beat_ms]
+    found += [[f"group.consumer.session.timeout.ms={ms}"] for ms in sessions_ms]
     found += [[f"group.remote.assignor={name}"] for name in SERVER_ASSIGNORS if name != situation.in_force.assignor]
     return [*found, ["group.protocol=classic"]]
 

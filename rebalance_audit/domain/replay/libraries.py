@@ -38,6 +38,12 @@ BROKER_SETTINGS = frozenset(
         "group.consumer.heartbeat.interval.ms",
     }
 )
+_BOUNDS_MS: Mapping[str, tuple[int, int]] = {
+    "group.consumer.session.timeout.ms": (45_000, 60_000),
+    "group.consumer.heartbeat.interval.ms": (5_000, 15_000),
+}
+"""Brokers do not start with less or more than their own bounds, `group.consumer.min.*` and `.max.*`
+(GroupCoordinatorConfig). These are the bounds of brokers that set none."""
 NAMED_AS_KAFKA = (ClientFamily.JAVA, ClientFamily.LIBRDKAFKA)
 """Their settings have Kafka's names."""
 LACKING = "not possible"
@@ -117,7 +123,7 @@ def properties(
             found.setdefault("deploy", []).append(f"{name.removeprefix('deploy.')}: {given}")
             continue
         if name in BROKER_SETTINGS:
-            found.setdefault("broker", []).append(f"{name}={value}")
+            found.setdefault("broker", []).extend(_of_brokers(name, value))
             continue
         if is_connect:
             found.setdefault("connect worker", []).append(f"{name}={value}")
@@ -133,6 +139,21 @@ def properties(
         if others and families == ALL:
             found.setdefault(LACKING, []).append(f"{name}: {', '.join(others)}")
     return found
+
+
+def _of_brokers(name: str, value: str) -> list[str]:
+    """With the bound that has to be moved for it, and how to set it for one group alone (GroupConfig, from 4.0 on)."""
+    lines = [f"{name}={value}"]
+    if name in _BOUNDS_MS:
+        least_ms, most_ms = _BOUNDS_MS[name]
+        if not least_ms <= int(value) <= most_ms:
+            bound = "min" if int(value) < least_ms else "max"
+            lines.append(f"{name.replace('consumer.', f'consumer.{bound}.')}={value}")
+        lines.append(
+            f"# or for this group alone, within the bounds, from 4.0 on: kafka-configs.sh --alter --entity-type groups "
+            f"--entity-name <group> --add-config {name.removeprefix('group.')}={value}"
+        )
+    return lines
 
 
 def _line(client: ClientFamily, name: str, value: str, slots: Sequence[str]) -> str:

@@ -46,6 +46,7 @@ ONLY_WITH_CONSUMER_PROTOCOL = (
 )
 SESSION_LIMITS_MS = (6_000, 1_800_000)
 """group.min.session.timeout.ms and group.max.session.timeout.ms of brokers that set nothing."""
+ALL_AT_ONCE = "all-at-once"
 MOST_AT_ONCE = 10_000
 MOST_RECORDS = 2_147_483_647
 MOST_DELAY_MS = 2_147_483_647
@@ -89,7 +90,10 @@ def requested(
     for name, value in asked.items():
         settings = _with(settings, name, value, slots)
     if settings.group_protocol == "classic":
-        _check_classic(settings, session_ms)
+        _check_heartbeat("heartbeat.interval.ms", settings.heartbeat_ms, settings.session_timeout_ms or session_ms)
+    elif not asked.keys().isdisjoint(ONLY_WITH_CONSUMER_PROTOCOL):
+        interval_ms, session_ms = settings.consumer_heartbeat_ms, settings.consumer_session_timeout_ms
+        _check_heartbeat("group.consumer.heartbeat.interval.ms", interval_ms, session_ms)
     return asked, settings
 
 
@@ -110,6 +114,20 @@ def _refuse_contradictions(asked: Mapping[str, str], in_force: GroupSettings) ->
             )
         if not is_consumer and name in ONLY_WITH_CONSUMER_PROTOCOL:
             raise RequestError(f"--set {name}: it has no effect without group.protocol=consumer; add that.")
+    for name, value in _WITHOUT_EFFECT:
+        in_effect = {"connect.protocol": in_force.assignor, "group.protocol": in_force.group_protocol} | dict(asked)
+        other, _, its_value = value.partition("=")
+        if name in asked and in_effect.get(other, "").lower() == its_value:
+            raise RequestError(f"--set {name}: it has no effect with {value}; leave one out.")
+
+
+_WITHOUT_EFFECT = (
+    ("group.initial.rebalance.delay.ms", "group.protocol=consumer"),
+    ("scheduled.rebalance.max.delay.ms", "connect.protocol=eager"),
+    ("deploy.gap", f"deploy.order={ALL_AT_ONCE}"),
+)
+"""Nobody waits for these under the other setting: members of KIP-848 get partitions one by one, eager Connect workers
+share out what a lost one had at once, and one batch has no next one."""
 
 
 _TIMES: Mapping[str, tuple[str, int, int | None]] = {
@@ -171,17 +189,20 @@ def _with_protocol(settings: GroupSettings, protocol: str) -> GroupSettings:
     return replace(settings, group_protocol=protocol, assignor=assignor)
 
 
-def _check_classic(settings: GroupSettings, session_ms: int | None) -> None:
-    session_ms = settings.session_timeout_ms or session_ms
-    if session_ms is not None and settings.heartbeat_ms >= session_ms:
-        raise RequestError(
-            f"heartbeat.interval.ms ({settings.heartbeat_ms}) must be below session.timeout.ms ({session_ms}), a third "
-            f"of it at most is usual; clients refuse it otherwise."
-        )
+def _check_heartbeat(name: str, interval_ms: int, session_ms: int | None) -> None:
+    """Clients of the classic protocol refuse it, and under KIP-848 the brokers (GroupCoordinatorConfig)."""
+    if session_ms is None or interval_ms < session_ms:
+        return
+    session = name.replace("heartbeat.interval", "session.timeout")
+    who = "brokers" if name in ONLY_WITH_CONSUMER_PROTOCOL else "clients"
+    raise RequestError(
+        f"{name} ({interval_ms}) must be below {session} ({session_ms}), a third of it at most is usual; {who} refuse "
+        f"it otherwise."
+    )
 
 
 def _batch(name: str, value: str) -> int:
-    if value in ("one-by-one", "all-at-once"):
+    if value in ("one-by-one", ALL_AT_ONCE):
         return 1 if value == "one-by-one" else 0
     if not value.isdigit() or not 1 <= int(value) <= MOST_AT_ONCE:
         raise RequestError(f"--set {name}={value}: it is one-by-one, all-at-once, or how many members at a time.")

@@ -39,6 +39,9 @@ def test_an_assignor_may_be_written_as_its_class() -> None:
         (["session.timeout.ms=10s", "session.timeout.ms=20s"], "at once"),
         (["group.protocol=consumer", "session.timeout.ms=45s"], "clients refuse it"),
         (["group.remote.assignor=uniform"], "without group.protocol=consumer"),
+        (["group.protocol=consumer", "group.consumer.heartbeat.interval.ms=45s"], "must be below"),
+        (["group.protocol=consumer", "group.initial.rebalance.delay.ms=3s"], "no effect with group.protocol=consumer"),
+        (["deploy.order=all-at-once", "deploy.gap=5s"], "no effect with deploy.order=all-at-once"),
         (["partition.assignment.strategy=best"], "one of range"),
         (["group.instance.id=z"], "no member z"),
         (["fetch.min.bytes=1"], "outside the model"),
@@ -58,6 +61,16 @@ def test_a_heartbeat_above_the_session_that_members_have_is_refused() -> None:
         requested(["heartbeat.interval.ms=20s"], CLASSIC, [], session_ms=10_000)
 
 
+def test_eager_workers_have_no_delay() -> None:
+    asked = ["scheduled.rebalance.max.delay.ms=5s"]
+    with pytest.raises(RequestError, match="no effect with connect"):
+        requested(asked, GroupSettings(assignor="eager"), [])
+    with pytest.raises(RequestError, match="no effect with connect"):
+        requested([*asked, "connect.protocol=eager"], GroupSettings(assignor="sessioned"), [])
+    _, settings = requested([*asked, "connect.protocol=sessioned"], GroupSettings(assignor="eager"), [])
+    assert settings.connect_delay_ms == 5_000
+
+
 def test_a_library_that_betrays_itself_is_held_to_what_it_has() -> None:
     life = a_life("kafkajs", 0)
     assert library_of(life) == "kafkajs"
@@ -75,6 +88,26 @@ def test_properties_are_for_pasting_and_name_who_lacks_them() -> None:
     assert properties({"group.initial.rebalance.delay.ms": "3s"}, [])["broker"] == [
         "group.initial.rebalance.delay.ms=3000"
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "bound"),
+    [
+        # What GroupCoordinatorConfig of 4.3.0 says to the first line alone: it must be greater than or equal to
+        # group.consumer.min..., or less than or equal to group.consumer.max....
+        ("group.consumer.heartbeat.interval.ms", "1s", "group.consumer.min.heartbeat.interval.ms=1000"),
+        ("group.consumer.heartbeat.interval.ms", "20s", "group.consumer.max.heartbeat.interval.ms=20000"),
+        ("group.consumer.session.timeout.ms", "10s", "group.consumer.min.session.timeout.ms=10000"),
+        ("group.consumer.session.timeout.ms", "90s", "group.consumer.max.session.timeout.ms=90000"),
+        ("group.consumer.session.timeout.ms", "50s", None),
+    ],
+)
+def test_brokers_start_with_what_is_pasted(name: str, value: str, bound: str | None) -> None:
+    first, *bounds, alone = properties({name: value}, [])["broker"]
+    assert first.startswith(f"{name}=")
+    assert bounds == ([bound] if bound else [])
+    assert alone.startswith("# ")
+    assert alone.endswith(f"consumer.{first.removeprefix('group.consumer.')}")
 
 
 def test_who_is_known_gets_its_own_lines_alone() -> None:
