@@ -1,13 +1,13 @@
 """The classic group protocol, eager and cooperative, with static members (KIP-62, KIP-345, KIP-429).
 
-Source: GroupCoordinator and ConsumerCoordinator of Kafka 3.9 and 4.3.0, in their effects: who waits for whom.
+Source: GroupCoordinator and ConsumerCoordinator of Kafka 3.9 and 4.3.0, in their effects: who waits for whom. How long
+members take for what they do stands in `classic_members`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum, auto
+from dataclasses import dataclass
 from functools import partial
 
 from rebalance_audit.domain.causes import Cause
@@ -16,25 +16,16 @@ from rebalance_audit.domain.client_families import ClientFamily
 from .assignors import (
     Assigned,
     NotAssigned,
-    Partition,
     Subscriber,
     assign_cooperatively,
     assign_ranges,
     assign_round_robin,
     assign_stickily,
 )
+from .classic_members import ClassicMembers, Seat, State
 from .outcome import Replayed
-from .played import PlayedGroup
 from .process import PlayedProcess
-from .timing import (
-    DELIVER_MS,
-    FIRST_DELIVER_MS,
-    NEWCOMER_SYNC_MS,
-    REACT_MS,
-    REJOIN_MS,
-    REVOKE_MS,
-    draw,
-)
+from .timing import REACT_MS, draw
 
 ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] = {
     "range": assign_ranges,
@@ -46,53 +37,18 @@ EXPIRIES = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED}
 BESIDE_BEATS = EXPIRIES | {Cause.MEMBER_POLL_TIMEOUT}
 """These come at the very time of other members' heartbeats: sessions end so many intervals after a heartbeat, and
 librdkafka notices that its application does not poll when its thread wakes, as it does for heartbeats."""
-FORGETFUL = ("range", "roundrobin")
-"""Assignors that do not ask what members own."""
 BEAT_CHECK_MS = 100
 """While the application is busy, only the heartbeat thread of Java's consumer sends heartbeats. It looks once in
 retry.backoff.ms whether one is due, and counts the next interval from there. Where the poll interval is over when it
 looks, it sends none any more (AbstractCoordinator.HeartbeatThread)."""
-
-
 SAME_WAKE_MS = 1
 """What is due within this time is done in one go."""
 
 
-class State(Enum):
-    EMPTY = auto()
-    PREPARING = auto()
-    COMPLETING = auto()
-    STABLE = auto()
-
-
-@dataclass(slots=True, eq=False)
-class Seat:
-    """A member as the coordinator has it."""
-
-    process: PlayedProcess
-    session_timeout_ms: int
-    has_joined: bool = False
-    assigned: tuple[Partition, ...] = ()
-    claim: Subscriber | None = None
-    """The subscription of its last request to join."""
-    first_generation: int | None = None
-    """The first that it had a place in."""
-
-
 @dataclass(slots=True)
-class ClassicGroup(PlayedGroup):
+class ClassicGroup(ClassicMembers):
     """One run of one script under one set of settings."""
 
-    state: State = State.EMPTY
-    generation: int = 0
-    seats: dict[str, Seat] = field(default_factory=dict)
-    round: int = 0
-    """Counts preparations, so that an old deadline does not end a new one."""
-    revoking_round: int = -1
-    revoking: dict[ClientFamily, float] = field(default_factory=dict)
-    """By library, from the revoked callback to the request to join, in that preparation."""
-    completed_ms: float = 0.0
-    """The end of the latest join phase."""
     has_initial_delay: bool = False
     has_news: bool = False
     delays_again: bool | None = None
@@ -133,27 +89,6 @@ class ClassicGroup(PlayedGroup):
     def has_seat(self, process: PlayedProcess) -> bool:
         seat = self.seats.get(process.seat_key)
         return seat is not None and seat.process is process
-
-    def claim(self, process: PlayedProcess) -> Subscriber:
-        if self.settings.assignor in FORGETFUL:
-            return self.forgetful_claim(process)
-        is_sticky = self.settings.assignor == "sticky"
-        return Subscriber(
-            member_id=process.member_id,
-            instance_id=process.instance_id,
-            topics=process.life.topics or tuple(self.topics),
-            owned=process.remembered if is_sticky else tuple(sorted(process.owned)),
-            generation=process.remembered_generation if is_sticky else process.generation,
-            joined_generation=process.generation,
-        )
-
-    def forgetful_claim(self, process: PlayedProcess) -> Subscriber:
-        """Nothing in it changes from one join phase to the next."""
-        claim, topics = process.claimed, process.life.topics or tuple(self.topics)
-        if claim is None or claim.member_id != process.member_id or claim.topics != topics:
-            claim = Subscriber(member_id=process.member_id, instance_id=process.instance_id, topics=topics)
-            process.claimed = claim
-        return claim
 
     def asks_to_join(self, process: PlayedProcess) -> None:
         process.renamed(self.rng)
@@ -227,19 +162,6 @@ class ClassicGroup(PlayedGroup):
         if was_empty:
             self.try_complete()
 
-    def newcomer_hears_ms(self, process: PlayedProcess, beat_ms: float) -> float:
-        """A follow-up can begin before a newcomer's first SyncGroup came. That is answered with it then."""
-        of_library = NEWCOMER_SYNC_MS.get(process.family, NEWCOMER_SYNC_MS[ClientFamily.LIBRDKAFKA])
-        syncs_ms = self.completed_ms + draw(self.rng, self.timing.newcomer_sync_ms or of_library)
-        return syncs_ms if syncs_ms > self.loop.now_ms else beat_ms
-
-    def beat_beside_ms(self, process: PlayedProcess, next_ms: float) -> float:
-        """A heartbeat of the same instant may come just before or just after."""
-        now_ms, differ_ms = self.loop.now_ms, self.timing.beats_differ_ms
-        if differ_ms < next_ms - now_ms < self.beat_ms - differ_ms or differ_ms == 0:
-            return next_ms
-        return max(now_ms, process.next_beat_ms(now_ms + self.rng.uniform(-differ_ms, differ_ms)))
-
     def hear(self, hearing: list[tuple[float, PlayedProcess]], number: int) -> None:
         """A history shows how late the last one of a join phase was. That is drawn once: the others, who hear of it
         with the same heartbeat or an earlier one, were no later, whatever kept the last one."""
@@ -303,24 +225,6 @@ class ClassicGroup(PlayedGroup):
         self.ledger.stops(process.owned, process, self.loop.now_ms)
         process.owned.clear()
         self.loop.after(revoking_ms, lambda: self.joins(process))
-
-    def revoking_ms(self, process: PlayedProcess) -> float:
-        """Lab runs and histories show it of the member that joins last, so it is drawn once for a join phase."""
-        if self.revoking_round != self.round:
-            self.revoking_round = self.round
-            self.revoking.clear()
-        if process.family not in self.revoking:
-            self.revoking[process.family] = draw(self.rng, self.timing.revoke_ms or REVOKE_MS[process.family])
-        return self.revoking[process.family]
-
-    def rejoining_ms(self, process: PlayedProcess) -> float:
-        of_library = REJOIN_MS.get(process.family, REJOIN_MS[ClientFamily.LIBRDKAFKA])
-        return draw(self.rng, self.timing.rejoin_ms or of_library)
-
-    def delivering_ms(self, process: PlayedProcess) -> float:
-        of_libraries = DELIVER_MS if process.was_assigned else FIRST_DELIVER_MS
-        process.was_assigned = True
-        return draw(self.rng, self.timing.deliver_ms or of_libraries[process.family])
 
     def joins(self, process: PlayedProcess) -> None:
         process.is_joining = False

@@ -15,7 +15,8 @@ from rebalance_audit.domain.client_families import ClientFamily
 
 from .assignors import Assigned, IncrementalAssignor, Subscriber, Work, assign_connect_eagerly
 from .assignors.consumers import Partition
-from .classic import ClassicGroup, Seat, State
+from .classic import ClassicGroup
+from .classic_members import Seat, State
 from .life import Grown
 from .process import PlayedProcess
 from .timing import REVOKE_MS, Draws, draw

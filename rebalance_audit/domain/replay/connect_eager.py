@@ -17,7 +17,8 @@ from math import ceil
 from rebalance_audit.domain.causes import Cause
 
 from .assignors import Partition
-from .classic import ClassicGroup, Seat, State
+from .classic import ClassicGroup
+from .classic_members import Seat, State
 from .connect import CONNECTOR_ITSELF, ConnectGroup
 from .life import Grown
 from .process import PlayedProcess
