@@ -61,9 +61,10 @@ def maintain(
     with opened.lease("maintain"), meter("maintain", quiet=quiet, unit="tables") as progress:
         unsafe, deleted = retention.why_unsafe(opened), {}
         if unsafe is None:
+            opened.state_act("retention", **ages)
             deleted = retention.delete_old(opened, **ages)
-        if deleted:
-            opened.state_act("retention", **{table.replace(".", "_"): count for table, count in deleted.items()})
+            counts = {table.replace(".", "_"): count for table, count in deleted.items()}
+            opened.state_act("retention", **ages, **counts)
         for table, count in deleted.items():
             note(f"{table}: {count:,} rows were older than is kept", quiet=quiet)
         for at, name in enumerate(names):

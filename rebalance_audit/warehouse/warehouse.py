@@ -28,7 +28,7 @@ from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import in_types_of
 from rebalance_audit.warehouse.changes import TableChange
 from rebalance_audit.warehouse.delta_tables import Transactions, known_name
-from rebalance_audit.warehouse.evidence_log import Act, add_news, read_head
+from rebalance_audit.warehouse.evidence_log import Act, add_news, read_acts, read_head, write_acts
 from rebalance_audit.warehouse.file_sizes import in_order
 from rebalance_audit.warehouse.kept_columns import let_go, put_rows
 from rebalance_audit.warehouse.lease import lease
@@ -333,17 +333,19 @@ class Warehouse(Upkeep):
         What was written meanwhile goes into the log of evidence before the lease is given back.
         """
         with lease(self._files, what) as self._lease:
-            self._acts.clear()
+            self._acts = read_acts(self._files)
             try:
                 self._upgrade()
+                if self._acts:  # a verb was killed: its doing is what went until now, and nothing after
+                    self.log_acts()
                 yield
             except BaseException:
                 self.spread_of = in_this_process  # the engine may be what failed
                 with contextlib.suppress(WarehouseError, OSError):  # the first fault is the one to show
-                    add_news(self, self._files, self._acts)
+                    self._add_news()
                 raise
             else:
-                add_news(self, self._files, self._acts)
+                self._add_news()
             finally:
                 self._lease = None
                 self._checked.clear()
@@ -365,14 +367,24 @@ class Warehouse(Upkeep):
             self._lacking = []
 
     def state_act(self, verb: str, **detail: Any) -> None:
-        """Rows of bronze go on purpose: `verb` and `detail` stand in the log of evidence for ever. Inside a lease."""
-        self._acts.append(Act(verb, detail))
+        """Rows of bronze are about to go on purpose: `verb` and `detail` stand in the log of evidence for ever. What it
+        says is durable at once, so that a verb that is killed is named all the same. Said again, it says more of the
+        same act. Inside a lease."""
+        if all(act.verb != verb for act in self._acts):
+            self.log_acts()  # whatever went before is none of this act's doing
+        self._acts = [*(act for act in self._acts if act.verb != verb), Act(verb, detail)]
+        write_acts(self._files, self._acts)
 
     def log_acts(self) -> None:
         """Put what was done so far into the log of evidence: before files are deleted that show whose rows are gone."""
         with contextlib.suppress(WarehouseError):  # of a log that was changed; the end of the lease says it
-            add_news(self, self._files, self._acts)
-            self._acts.clear()
+            self._add_news()
+
+    def _add_news(self) -> None:
+        add_news(self, self._files, self._acts)
+        if self._acts:
+            self._acts = []
+            write_acts(self._files, [])
 
     # ---- the rest is how ---------------------------------------------------------------------------------------
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import errno
 import getpass
 import hashlib
+import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from bench.growing_cluster import GrowingCluster
 from ingest.landing import Landing
@@ -136,6 +141,63 @@ def test_the_same_command_finishes_an_erasure_that_was_interrupted(
     assert noted["row_count"] == sum(of_table["row_count"] for of_table in noted["tables"]) > 50
     assert cli.run(["audit", "verify", "-w", filled.location]) == 0
     assert cli.run(["erase", GONE, "-w", filled.location]) == 2  # there is no such group now
+
+
+KILLED = """
+import os, signal, sys
+from rebalance_audit import cli
+from rebalance_audit.warehouse.warehouse import Warehouse
+
+rewrite = Warehouse.rewrite
+
+def killed_after(warehouse, name, *given):
+    count = rewrite(warehouse, name, *given)
+    if name == "bronze.record":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return count
+
+Warehouse.rewrite = killed_after
+cli.run(sys.argv[1:])
+"""
+"""Dies after the first rows of bronze went, and before the log of evidence says so."""
+
+
+@pytest.mark.parametrize("later", [["maintain", "-q"], ["erase", GONE]])
+def test_an_erasure_that_was_killed_is_named_by_the_log_of_evidence(
+    filled: Warehouse, later: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    given = ["erase", GONE, "-w", filled.location, "-q"]
+    assert subprocess.run([sys.executable, "-c", KILLED, *given], check=False).returncode == -signal.SIGKILL
+    assert cli.run(["audit", "verify", "-w", filled.location]) == 1
+    said = capfd.readouterr().out
+    assert "bronze.record: version" in said
+    assert "`erase` began before it and did not end" in said
+    assert cli.run([*later, "-w", filled.location]) == 0
+    assert cli.run(["audit", "verify", "-w", filled.location]) == 0
+    assert cli.run(given) == (2 if later[0] == "erase" else 0)
+    assert cli.run(["audit", "verify", "-w", filled.location]) == 0
+    assert list(places_of(GONE, filled)) == []
+    acts = [act for act in _acts(filled) if act["verb"] == "erase"]
+    (noted,) = Warehouse.open(filled.location).query("SELECT erasure_id FROM gold.erasure").to_pylist()
+    assert {act["detail"]["erasure_id"] for act in acts} == {noted["erasure_id"]}
+
+
+def test_rows_that_another_program_took_beside_a_killed_erasure_are_not_its_doing(
+    filled: Warehouse, capfd: pytest.CaptureFixture[str]
+) -> None:
+    given = ["erase", GONE, "-w", filled.location, "-q"]
+    assert subprocess.run([sys.executable, "-c", KILLED, *given], check=False).returncode == -signal.SIGKILL
+    DeltaTable(f"{filled.location}/bronze/record").delete("offset > 3")
+    assert cli.run(["maintain", "-q", "-w", filled.location]) == 0
+    assert cli.run(["audit", "verify", "-w", filled.location]) == 1
+    assert "no verb of ours did it" in capfd.readouterr().out
+
+
+def _acts(warehouse: Warehouse) -> list[dict[str, Any]]:
+    """As the log of evidence has them."""
+    files = sorted((Path(warehouse.location) / "audit" / "leaves").iterdir())
+    leaves = [json.loads(line.partition(" ")[2]) for file in files for line in file.read_text().splitlines()]
+    return [act for leaf in leaves for act in leaf.get("acts", [])]
 
 
 def test_nothing_is_erased_before_its_record_can_be_written(

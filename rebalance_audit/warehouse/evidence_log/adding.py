@@ -14,12 +14,11 @@ from rebalance_audit.domain import tables
 from rebalance_audit.domain.merkle import Frontier, leaf_hash
 from rebalance_audit.warehouse.evidence_log.leaves import (
     BRONZE,
-    Act,
     evidence_leaves,
     publication_leaf,
     response_leaves,
 )
-from rebalance_audit.warehouse.evidence_log.log_files import HEAD, LogState, read_state, write_leaves, write_state
+from rebalance_audit.warehouse.evidence_log.log_files import HEAD, Act, LogState, read_state, write_leaves, write_state
 from rebalance_audit.warehouse.evidence_log.second_place import SecondPlace
 from rebalance_audit.warehouse.signing import (
     ENVIRONMENT_HEADS,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.evidence_log.log_files import Act
 from rebalance_audit.warehouse.row_digests import NO_ROWS, RowDigest, digests_by_landing
 from rebalance_audit.warehouse.storage import Files, WarehouseError, folder_of
 
@@ -25,15 +26,6 @@ COMMIT_ID = "commitId"
 it."""
 RESPONSES = "gold.response"
 BRONZE = tuple(table.name for table in tables.TABLES if table.layer == "bronze")
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """An action of ours that takes rows of bronze away on purpose."""
-
-    verb: str
-    detail: Mapping[str, Any]
-    """Without anything secret or personal: the log is never erased."""
 
 
 def evidence_leaves(
@@ -59,7 +51,7 @@ def evidence_leaves(
         "added": {path: _stated(files, name, path) for path in moved.added}, "removed": sorted(moved.removed),
         "columns": schema.names, "landings": {}, "commits": moved.commits,
     }  # fmt: skip
-    if moved.loses_rows and acts:
+    if moved.loses_rows and acts and not by_others(opened, name, since, now):
         digests = _after_act(opened, name, moved)
         leaf |= {"cause": "act", "acts": [asdict(act) for act in acts]}
     elif moved.loses_rows:

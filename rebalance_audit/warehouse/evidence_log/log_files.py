@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from rebalance_audit.domain.merkle import Frontier, leaf_hash
 from rebalance_audit.warehouse.signing import Head, head_of
@@ -12,12 +13,22 @@ from rebalance_audit.warehouse.storage import Files, WarehouseError
 
 HEAD = "audit/head.json"
 LEAVES = "audit/leaves"
+ACTS = "audit/acts.json"
 CHUNK = 256
 """Leaves in a file: the last file is written again with each addition, so it stays small."""
 _WITHOUT_A_HEAD = (
     "restore it from a backup made after the last run. Without one, keep the folder `audit` elsewhere, as it is, and "
     "name a new second place: the next run begins a new log."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """An action of ours that takes rows of bronze away on purpose."""
+
+    verb: str
+    detail: Mapping[str, Any]
+    """Without anything secret or personal: the log is never erased."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +89,20 @@ def write_state(files: Files, state: LogState) -> None:
         "logged": state.logged, "published": state.published, "publications": state.publications,
     }  # fmt: skip
     files.write(HEAD, json.dumps(content, indent=1, sort_keys=True).encode())
+
+
+def read_acts(files: Files) -> list[Act]:
+    """The acts that began and are in no leaf yet. Where the file is damaged there are none: rows that went are then
+    said to have gone for no reason that is known."""
+    try:
+        return [Act(str(each["verb"]), dict(each["detail"])) for each in json.loads(files.read(ACTS) or b"[]")]
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def write_acts(files: Files, acts: Sequence[Act]) -> None:
+    """Keep acts from before their first row goes until a leaf has them. Without any the file goes."""
+    if acts:
+        files.write(ACTS, json.dumps([asdict(act) for act in acts], sort_keys=True).encode())
+    else:
+        files.delete(ACTS)

@@ -17,8 +17,15 @@ import pyarrow as pa
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.merkle import leaf_hash, roots
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
-from rebalance_audit.warehouse.evidence_log.leaves import RESPONSES, by_others, file_hash, moves_files, removes_rows
-from rebalance_audit.warehouse.evidence_log.log_files import HEAD, LEAVES, read_head, read_state
+from rebalance_audit.warehouse.evidence_log.leaves import (
+    COMMIT_ID,
+    RESPONSES,
+    by_others,
+    file_hash,
+    moves_files,
+    removes_rows,
+)
+from rebalance_audit.warehouse.evidence_log.log_files import HEAD, LEAVES, Act, read_acts, read_head, read_state
 from rebalance_audit.warehouse.evidence_log.second_place import SecondPlace
 from rebalance_audit.warehouse.evidence_log.stated import Fault, Leaves, all_leaves, of_others
 from rebalance_audit.warehouse.lease import lease
@@ -282,7 +289,8 @@ def _check_table(
     else:
         verdict.faults += _listed_otherwise(opened, name, expected, version)
         if name in leaves.landings and newest > version:
-            verdict.faults += _unrecorded(verdict, opened, name, version, newest)
+            verdict.faults += _unrecorded(opened, name, version, newest, read_acts(files))
+            verdict.not_yet.append(name)
         elif newest > version:
             verdict.faults += (
                 of_others(name, each, "no publication has it yet") for each in by_others(opened, name, version, newest)
@@ -331,11 +339,17 @@ def _listed_otherwise(
         yield Fault(f"{folder_of(name)}/{path}", f"{folder_of(name)}/{path} was taken out of {name}; the log has it.")
 
 
-def _unrecorded(verdict: Verdict, opened: Warehouse, name: str, version: int, newest: int) -> Iterator[Fault]:
+def _unrecorded(opened: Warehouse, name: str, version: int, newest: int, begun: Sequence[Act]) -> Iterator[Fault]:
+    """`begun`: verbs that said beforehand that they take rows away, and ended before the log had it."""
+    verbs = " and ".join(sorted({f"`{act.verb}`" for act in begun}))
     for each in range(version + 1, newest + 1):
-        if removes_rows(opened.actions(name, each) or []):
-            yield Fault(name, f"{name}: version {each} removes rows, and no verb of ours recorded it.")
-    verdict.not_yet.append(name)
+        actions = opened.actions(name, each) or []
+        if not removes_rows(actions):
+            continue
+        why = "no verb of ours recorded it"
+        if verbs and any(COMMIT_ID in action.get("commitInfo", {}) for action in actions):
+            why = f"{verbs} began before it and did not end; the next verb that writes puts that into the log"
+        yield Fault(name, f"{name}: version {each} removes rows, and {why}.")
 
 
 def _check_rows(verdict: Verdict, leaves: Leaves, opened: Warehouse, name: str, version: int) -> None:
