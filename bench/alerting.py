@@ -41,7 +41,7 @@ from app.page.frame import LOOKS_AGAIN_S
 from app.queries import Questions
 from infra.lab.cluster import Cluster
 from infra.lab.driver import Driver
-from infra.lab.processes import free_ports
+from infra.lab.processes import free_ports, unwind_once
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.kinds import GroupType, Mode
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -343,6 +343,7 @@ def main() -> Any:
     asked = parser.parse_args()
     if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
         print(f"Ours alone: {' and '.join(missing)} (Debian's packages of that name) are not here.", file=sys.stderr)
+    signal.signal(signal.SIGTERM, unwind_once)  # the lab goes with it
     measure(asked.groups, asked.idle)
 
 

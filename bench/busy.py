@@ -15,6 +15,7 @@ import argparse
 import multiprocessing
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -36,6 +37,7 @@ from bench.alerting import PublishedRows, ShownRows, cpu_s, memory_mb
 from bench.group_events import OFFSETS_TOPIC
 from bench.growing_cluster import COMMITS, OFFSETS_PARTITIONS, WrittenRebalance, commit
 from infra.lab.cluster import Cluster
+from infra.lab.processes import unwind_once
 from tests.webhook import Webhook
 
 TICKS_A_S = 50
@@ -225,6 +227,7 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=20_000, help="a second")
     parser.add_argument("--rebalances", type=float, default=5, help="a second")
     parser.add_argument("--seconds", type=float, default=120)
+    signal.signal(signal.SIGTERM, unwind_once)  # the lab goes with it
     measure(parser.parse_args())
 
 
