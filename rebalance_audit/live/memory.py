@@ -21,11 +21,13 @@ from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, ZoneSo
 from rebalance_audit.domain.gather.commit_marks import mark_of
 from rebalance_audit.domain.gather.groups import clocks_of, group_evidence
 from rebalance_audit.domain.incidents import ClusterRows, Incident
+from rebalance_audit.domain.kinds import FindingStatus
 from rebalance_audit.domain.log_lines import Torn, parse_lines
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.metadata import is_metadata_topic
 from rebalance_audit.domain.model import (
     ConnectRecord,
+    Finding,
     GroupRecord,
     LogEvent,
     SourceLine,
@@ -255,9 +257,11 @@ class ClusterMemory:
             group.rebalances, group.tasks, self._limits(self.cluster_id, group_id),
             seen_until_ms=self.seen_until_ms or None,
         )  # fmt: skip
+        if not group.is_whole:
+            group.findings = _continued(self._around.findings_of(group_id), group.findings)
         _is_in(self.open_groups, group_id, group.has_open)
         _is_in(self.waiting, group_id, going_on(group.rebalances, {}, self.seen_until_ms) is not None)
-        self._around.put(group_id, group.rebalances, group.tasks, group.findings)
+        self._around.put(group_id, group.rebalances, group.tasks, group.findings, is_whole=group.is_whole)
 
     def going_on(self) -> list[Running]:
         """The groups in memory that wait for something, by name; as they were folded last."""
@@ -286,6 +290,23 @@ class ClusterMemory:
     def incidents_of(self, groups: Collection[str]) -> list[Incident]:
         """Those that concern one of these groups."""
         return self._around.incidents_of(groups, self.seen_until_ms)
+
+
+def _continued(before: Sequence[Finding], now: Sequence[Finding]) -> list[Finding]:
+    """Findings of a group whose oldest evidence was let go: one that goes on from an earlier one is still that one."""
+    ids, found = {finding.finding_id for finding in now}, []
+    for finding in now:
+        earlier = [
+            b for b in before
+            if (b.rule_id, b.subject) == (finding.rule_id, finding.subject) and b.finding_id not in ids
+            and b.first_seen_at_ms < finding.first_seen_at_ms
+            and (b.status == FindingStatus.OPEN or finding.first_seen_at_ms <= b.last_seen_at_ms)
+        ]  # fmt: skip
+        if earlier:
+            first = min(earlier, key=lambda b: (b.first_seen_at_ms, b.finding_id))
+            finding = changed(finding, finding_id=first.finding_id, first_seen_at_ms=first.first_seen_at_ms)
+        found.append(finding)
+    return found
 
 
 def _is_in(groups: set[str], group_id: str, belongs: bool) -> None:

@@ -52,6 +52,10 @@ class RememberedCluster:
         self._named: dict[str, set[str]] = defaultdict(set)
         """The groups by these names."""
         self._changed: dict[str, int] = {}
+        self._first_left: dict[str, str] = {}
+        """By group whose oldest evidence was let go, the first rebalance that it still has."""
+        self._began_ms: dict[str, int] = {}
+        """When incidents began of which that rebalance is not the first."""
         for task in rows.tasks:
             self._tasks[task.group_id].append(task)
         for group_id, finding in rows.findings:
@@ -65,8 +69,11 @@ class RememberedCluster:
         rebalances: Sequence[Rebalance],
         tasks: Sequence[ConnectTask],
         findings: Sequence[Finding],
+        *,
+        is_whole: bool = True,
     ) -> None:
-        """What one group went through, as it was folded now."""
+        """What one group went through, as it was folded now. Unless it `is_whole`, what began before its first
+        rebalance here goes on under the id that it had."""
         now = [_narrowed(rebalance) for rebalance in _since(rebalances, self.since_ms)]
         before = self._groups.get(group_id, ())
         same = next((at for at, (r, other) in enumerate(zip(now, before, strict=False)) if r != other), None)
@@ -76,21 +83,36 @@ class RememberedCluster:
         self._groups[group_id] = now
         self._tasks[group_id] = list(tasks)
         self._findings[group_id] = list(findings)
+        self._first_left.pop(group_id, None)
+        if now and not is_whole:
+            self._first_left[group_id] = now[0].rebalance_id
         self._name(group_id, now)
+
+    def findings_of(self, group_id: str) -> Sequence[Finding]:
+        """As they were put last, or as the tables have them."""
+        return self._findings.get(group_id, ())
 
     def incidents(self, now_ms: int) -> list[Incident]:
         """All incidents of the cluster, as `incidents_of` returns them."""
-        return _in_order(self._known_at(now_ms).values())
+        return self._in_order(self._known_at(now_ms).values())
 
     def incidents_of(self, groups: Collection[str], now_ms: int) -> list[Incident]:
         """The incidents that concern one of these groups, found by an index."""
         known = self._known_at(now_ms)
-        return _in_order(known[i] for i in {i for group_id in groups for i in self._of_group.get(group_id, ())})
+        return self._in_order(known[i] for i in {i for group_id in groups for i in self._of_group.get(group_id, ())})
 
     def known_incidents_of(self, groups: Collection[str]) -> dict[str, Incident]:
         """By id, as they were worked out last."""
         known = self._known_at(self._rows.now_ms) if self._incidents is None else self._incidents
-        return {id_: known[id_] for id_ in {i for group_id in groups for i in self._of_group.get(group_id, ())}}
+        ids = {i for group_id in groups for i in self._of_group.get(group_id, ())}
+        return {id_: self._since_it_began(known[id_]) for id_ in ids}
+
+    def _in_order(self, incidents: Iterable[Incident]) -> list[Incident]:
+        return sorted(map(self._since_it_began, incidents), key=lambda i: (i.first_at_ms, i.incident_id))
+
+    def _since_it_began(self, incident: Incident) -> Incident:
+        began_ms = self._began_ms.get(incident.incident_id)
+        return incident if began_ms is None else replace(incident, first_at_ms=began_ms)
 
     def incident_ids(self) -> Collection[str]:
         """Those in memory."""
@@ -159,8 +181,11 @@ class RememberedCluster:
 
     def _take(self, gone: Iterable[str], found: Iterable[Incident]) -> None:
         assert self._incidents is not None
+        before: list[Incident] = []
         for incident_id in gone:
             incident = self._incidents.pop(incident_id)
+            before.append(self._since_it_began(incident))
+            self._began_ms.pop(incident_id, None)
             self._of_reassignments.discard(incident_id)
             for group_id in incident.group_ids:
                 self._of_group[group_id].discard(incident_id)
@@ -168,7 +193,7 @@ class RememberedCluster:
                 self._of_thing[thing].discard(incident_id)
                 if not self._of_thing[thing]:
                     del self._of_thing[thing]
-        for incident in found:
+        for incident in self._continued(before, found):
             self._incidents[incident.incident_id] = incident
             if incident.status == "open" and (incident.rebalance_ids or incident.reassignment_ids):
                 for gap_ms in {CHANGE_GAP_MS, *self._quiet_ms(incident)}:
@@ -179,6 +204,26 @@ class RememberedCluster:
                 self._of_group[group_id].add(incident.incident_id)
             for thing in _things(incident):
                 self._of_thing[thing].add(incident.incident_id)
+
+    def _continued(self, before: Sequence[Incident], found: Iterable[Incident]) -> Iterator[Incident]:
+        """One that begins with the first rebalance that is left of a group goes on from one of `before`: it has that
+        one's id. It keeps its own begin here, so that no more is remembered because of it; readers get the other."""
+        found = list(found)
+        ids = {incident.incident_id for incident in found}
+        for incident in found:
+            cut = [g for g in incident.group_ids if self._first_left.get(g) in incident.rebalance_ids]
+            earlier = [
+                i for i in before
+                if i.incident_id not in ids and i.first_at_ms < incident.first_at_ms
+                and (i.status == "open" or incident.first_at_ms <= i.last_at_ms)  # some of it was never folded
+                and not set(cut).isdisjoint(i.group_ids)
+            ]  # fmt: skip
+            if earlier:
+                first = min(earlier, key=lambda i: (i.first_at_ms, i.incident_id))
+                self._began_ms[first.incident_id] = first.first_at_ms
+                ids.add(first.incident_id)
+                incident = replace(incident, incident_id=first.incident_id)
+            yield incident
 
     # ---- as a WholeCluster
 
@@ -226,10 +271,6 @@ class RememberedCluster:
         self._names[group_id] = set(_names(rebalances))
         for name in self._names[group_id]:
             self._named[name].add(group_id)
-
-
-def _in_order(incidents: Iterable[Incident]) -> list[Incident]:
-    return sorted(incidents, key=lambda i: (i.first_at_ms, i.incident_id))
 
 
 def _narrowed(rebalance: Rebalance) -> Rebalance:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.incidents.model import incident_row
 from rebalance_audit.domain.kinds import FindingStatus, Outcome
 from rebalance_audit.domain.model import Finding, Rebalance, to_row
+from rebalance_audit.domain.numbers import happened_at_ms
 from rebalance_audit.domain.publish.groups import group_row
 from rebalance_audit.live.group_memory import GroupMemory
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
@@ -32,8 +33,8 @@ class _Owner:
 
     at: float
     """The evidence that these rest on was landed before this moment of the clock."""
-    ids: frozenset[str] = frozenset()
-    """Its rebalances."""
+    ids: Mapping[str, int] = field(default_factory=dict)
+    """Its rebalances, each with the instant when it happened."""
     gone: frozenset[str] = frozenset()
     """Rebalances that it had before, and that turned out to be none of their own."""
 
@@ -59,9 +60,11 @@ class Unpublished:
         """What happened to a group from an instant on, as it was folded now."""
         self._new_groups[group_id] = (group, from_ms, seen_until_ms)
         before = self._groups.get(group_id, _Owner(at))
-        ids = frozenset(r.rebalance_id for r in group.rebalances if _is_since(r, from_ms))
-        gone = (before.gone | before.ids) - {r.rebalance_id for r in group.rebalances}
-        self._groups[group_id] = _Owner(at, ids, gone)
+        ids = {r.rebalance_id: happened_at_ms(r) or 0 for r in group.rebalances if _is_since(r, from_ms)}
+        # What happened before the oldest evidence that is left has left the memory, and not the tables.
+        left_ms = happened_at_ms(group.rebalances[0]) or 0 if group.rebalances and not group.is_whole else 0
+        known = before.gone | {id_ for id_, at_ms in before.ids.items() if at_ms >= left_ms}
+        self._groups[group_id] = _Owner(at, ids, known - {r.rebalance_id for r in group.rebalances})
 
     def put_incidents(self, before: Mapping[str, Incident], now: Collection[Incident], at: float) -> None:
         """The incidents of some groups, before and after these were folded."""

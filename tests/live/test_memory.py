@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from bench.growing_cluster import WrittenRebalance
+from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.measure.pauses import measure
-from rebalance_audit.domain.model import CommitMark, LogEvent, Rebalance
+from rebalance_audit.domain.model import CommitMark, LogEvent, Rebalance, SourceLine, SourceRecord
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.records.commit_keys import group_of_commit_key, is_commit_key
 from rebalance_audit.domain.tables import SEVERITIES
+from rebalance_audit.live import group_memory
 from rebalance_audit.live.group_memory import GroupPast
 from rebalance_audit.live.memory import ClusterMemory, NoPast
 from tests.captures import CAPTURES, GOLDEN, gathered, name_of
+from tests.domain.detect.group_story import CLUSTER, T0_MS
 from tests.domain.log_lines.lines import HEAD, JAVA, JAVA_LOGGER, a_line
 from tests.live.arrivals import arrivals
 
@@ -180,3 +185,45 @@ def test_a_line_that_was_torn_in_an_earlier_landing_is_not_forgotten() -> None:
     memory.take([], [a_line(forged, byte=200_000)])  # no client's text reaches that far
     events = memory.groups["victim"].events.values()
     assert [event.could_be_forged for event in events if isinstance(event, LogEvent)] == [True, False, False]
+
+
+@pytest.mark.parametrize("between_folds", [10, 30])
+def test_a_storm_that_outgrows_the_memory_is_one_incident(monkeypatch: pytest.MonkeyPatch, between_folds: int) -> None:
+    """One group at 200 generations a second leaves its oldest evidence behind every ten to twenty seconds, some of it
+    before it was folded."""
+    monkeypatch.setattr(group_memory, "MOST_EVENTS", 120)
+    monkeypatch.setattr(group_memory, "KEPT_EVENTS", 60)
+    memory = ClusterMemory(CLUSTER, NoPast())
+    seen: list[tuple[str, int]] = []
+    findings: list[set[str]] = []
+    left: list[int] = []
+    for at in range(0, 300, between_folds):
+        numbers = range(at, at + between_folds)
+        written = [WrittenRebalance.of(0, number, T0_MS + number * 1_000) for number in numbers]
+        memory.take(*_of_group(written, first=at))
+        memory.fold("group-000000")
+        incident = next((i for i in memory.incidents() if i.kind == "storm"), None)
+        if incident is not None:
+            seen.append((incident.incident_id, incident.first_at_ms))
+            findings.append({f.finding_id for f in memory.groups["group-000000"].findings if f.rule_id == "RB001"})
+        left.append(len(memory.groups["group-000000"].rebalances))
+    assert sum(after <= before for before, after in pairwise(left)) >= 3  # it was trimmed again and again
+    assert len(seen) > 8
+    assert len(set(seen)) == 1
+    assert len(set().union(*findings)) == 1
+
+
+def _of_group(written: list[WrittenRebalance], first: int) -> tuple[list[SourceRecord], list[SourceLine]]:
+    texts = [text for each in written for text in each.lines]
+    lines = [
+        SourceLine(cluster_id=CLUSTER, node="1", file_name="server.log", file_id="f", byte=first * 1_000 + n, text=text)
+        for n, text in enumerate(texts)
+    ]
+    records = [
+        SourceRecord(
+            cluster_id=CLUSTER, topic=OFFSETS_TOPIC, partition=each.partition, offset=first + n,
+            timestamp_ms=each.record[0], key=each.record[1], value=each.record[2],
+        )
+        for n, each in enumerate(written)
+    ]  # fmt: skip
+    return records, lines
