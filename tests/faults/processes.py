@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rebalance_audit.cli import EXIT_INTERRUPTED
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
 from tests.webhook import Webhook
@@ -119,7 +120,8 @@ def check(seed: int) -> int:
             # One that is still starting has nothing to bring in order.
             code = watching.wait(PATIENCE_S)
             last_words = said.read_text("utf-8", "replace")[-4_000:]
-            assert code in (0, -signal.SIGTERM), f"seed {seed}: it did not end in order ({code}): {last_words}"
+            is_in_order = code in (0, -signal.SIGTERM, EXIT_INTERRUPTED)
+            assert is_in_order, f"seed {seed}: it did not end in order ({code}): {last_words}"
         finally:
             watching.kill()
             watching.wait()
