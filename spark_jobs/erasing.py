@@ -20,6 +20,7 @@ from rebalance_audit.alerts.watchdog import STATE as OF_SOURCES
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.erased import digest_of, say_erased
 from rebalance_audit.warehouse.just_in import NOTES as JUST_IN
 from rebalance_audit.warehouse.known_footers import NOTE as FOOTERS
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
@@ -66,7 +67,7 @@ def refuse_unfinished(warehouse: Warehouse) -> None:
 def clusters_of(warehouse: Warehouse, group_id: str) -> list[str]:
     """The clusters with rows of the group, or with an erasure of it that was interrupted."""
     begun = [warehouse.recall(name) for name in warehouse.notes() if name.startswith(_UNDER_WAY)]
-    digest = _digest(group_id)
+    digest = digest_of(group_id)
     return sorted(
         {note["cluster_id"] for note in begun if note.get("subject_sha256") == digest}
         | {
@@ -81,7 +82,7 @@ def erase(
     warehouse: Warehouse, cluster_id: str, group_id: str, *, at_ms: int, by: str, reason: str | None
 ) -> dict[str, Any]:
     """Remove the group; the row of gold.erasure that notes it. For the one who holds the lease."""
-    digest = _digest(group_id)
+    digest = digest_of(group_id)
     erasure_id = hashlib.sha256(f"{cluster_id}\n{digest}\n{at_ms}".encode()).hexdigest()[:16]
     begun: dict[str, Any] = {
         "erasure_id": erasure_id,
@@ -100,6 +101,7 @@ def erase(
             warehouse.remember(note, begun)
 
     warehouse.remember(note, begun)
+    say_erased(warehouse, cluster_id, group_id, begun["erasure_id"])
     warehouse.state_act("erase", erasure_id=begun["erasure_id"])
     _take_out(warehouse, cluster_id, group_id, is_gone)
     warehouse.log_acts()
@@ -113,10 +115,6 @@ def erase(
         warehouse.append(RECORD, rows_to_table(RECORD, [row]))
     warehouse.forget(note)
     return row
-
-
-def _digest(group_id: str) -> str:
-    return hashlib.sha256(group_id.encode()).hexdigest()
 
 
 def _take_out(warehouse: Warehouse, cluster_id: str, group_id: str, is_gone: Callable[[str, int], None]) -> None:

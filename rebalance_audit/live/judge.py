@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.live.present import Present
 from rebalance_audit.live.recent_commits import RecentCommits
 from rebalance_audit.live.showing import Showing
+from rebalance_audit.warehouse.erased import digest_of
 from spark_jobs.flat_rows import TeamOfGroup
 
 OPEN_EVERY_S = 1.0
@@ -54,15 +55,20 @@ class Judge(threading.Thread):
         *,
         show: Callable[[Present], None] = lambda present: None,
         on_news: Callable[[], None] = lambda: None,
+        erased: Callable[[], Mapping[str, str]] = dict,
         team: TeamOfGroup = None,
         clock: Callable[[], float] = time.monotonic,
         epoch_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """`memory` makes the memory, once, when the tables hold all that was there before. `send` returns False if a
         target did not take what is new. `show` gets what goes on now and what came in last, whenever that changes.
-        `on_news` is called after each look at groups, when their alerts are sent. `team` names the team of a group."""
+        `erased` returns the digests of groups that were erased from the tables, by erasure. `on_news` is called after
+        each look at groups, when their alerts are sent. `team` names the team of a group."""
         super().__init__(name="judge", daemon=True)
         self._make_memory, self._send, self._on_news, self._clock = memory, send, on_news, clock
+        self._erased, self._known_erasures = erased, set[str]()
+        self._to_erase: set[str] = set()
+        """Digests of groups of which something that was landed before may still wait to be taken."""
         self._make_showing = partial(Showing, show=show, team=team, clock=clock, epoch_ms=epoch_ms)
         self._changed = threading.Condition()
         self._waiting: deque[Heard] = deque()
@@ -138,11 +144,45 @@ class Judge(threading.Thread):
             return True
         memory = self._memory or self._begin()
         self.take(memory, news)
+        self._erase(memory, self._to_erase)
+        self._to_erase = set()
         if published_until is not None:
             self._shown(memory).published(published_until)
         self.judge(memory)
-        self._shown(memory).show()
+        self._show(memory)
         return True
+
+    def _show(self, memory: ClusterMemory) -> None:
+        """Write the note, if it is time, without groups that were erased meanwhile."""
+        showing = self._shown(memory)
+        due = showing.due()
+        if due is None or self._clock() < due:
+            return
+        self._look_for_erasures(memory)
+        showing.show()
+        if self._look_for_erasures(memory):  # before this writing or during it
+            showing.show()
+
+    def _look_for_erasures(self, memory: ClusterMemory) -> bool:
+        found = self._erased()
+        new = {digest for erasure_id, digest in found.items() if erasure_id not in self._known_erasures}
+        self._known_erasures |= found.keys()
+        self._to_erase |= new
+        self._erase(memory, new)
+        return bool(new)
+
+    def _erase(self, memory: ClusterMemory, digests: Collection[str]) -> None:
+        if not digests:
+            return
+        showing = self._shown(memory)
+        for group_id in [name for name in memory.names() if digest_of(name) in digests]:
+            before = memory.known_incidents_of([group_id])
+            memory.erase(group_id)
+            for by_group in (self._pending, self._next_fold, self._touched_at):
+                by_group.pop(group_id, None)
+            showing.erase(group_id)
+            others = {name for incident in before.values() for name in incident.group_ids} - {group_id}
+            showing.judged(before, memory.incidents_of(others), self._clock())
 
     def _has_work(self) -> bool:
         is_to_read = self._reads_tables and self._memory is None
@@ -159,6 +199,7 @@ class Judge(threading.Thread):
         return max(0.0, min(due) - self._clock()) if due else None
 
     def _begin(self) -> ClusterMemory:
+        self._known_erasures |= self._erased().keys()  # before the tables are read
         self._memory = self._make_memory()
         return self._memory
 
@@ -211,7 +252,7 @@ class Judge(threading.Thread):
         concerned = memory.incidents_of(groups_due)
         new = [i for i in concerned if self._said.get(i.incident_id) != _state(i)]
         showing.judged(incidents_before, concerned, now)
-        showing.show()  # not after messages, which a receiver may hold up
+        self._show(memory)  # not after messages, which a receiver may hold up
         self._say(concerned, new)
         self._forget_said(memory)
         self._on_news()

@@ -125,6 +125,19 @@ class ClusterMemory:
             if self._routes.get(route := f"member:{member_id}") == {group_id}:
                 del self._routes[route]
 
+    def names(self) -> set[str]:
+        """The groups that anything is remembered of."""
+        return self.groups.keys() | self._around.names()
+
+    def erase(self, group_id: str) -> None:
+        """The group was erased from the tables: nothing of it stays here. Others of its incidents are worked out
+        again."""
+        if group_id in self.groups:
+            self.drop(group_id)
+        for groups in self._routes.values():
+            groups.discard(group_id)
+        self._around.erase(group_id)
+
     def is_wanted_commit(self, key: bytes) -> bool:
         """Whether this commit is of a group in memory."""
         return group_of_commit_key(key) in self._keys

@@ -34,7 +34,7 @@ class RememberedCluster:
 
     def __init__(self, rows: ClusterRows, since_ms: int | None) -> None:
         """`rows`: what happened from `since_ms` on (None: from the beginning)."""
-        self._rows, self.since_ms = rows, since_ms
+        self._rows, self.since_ms = replace(rows, groups={}, tasks=(), findings=()), since_ms
         self._groups: dict[str, Sequence[Rebalance]] = dict(rows.groups)
         self._tasks: dict[str, list[ConnectTask]] = defaultdict(list)
         self._findings: dict[str | None, list[Finding]] = defaultdict(list)
@@ -87,6 +87,26 @@ class RememberedCluster:
         if now and not is_whole:
             self._first_left[group_id] = now[0].rebalance_id
         self._name(group_id, now)
+
+    def names(self) -> Collection[str]:
+        """The groups that anything is remembered of."""
+        named = {group_id for group_id in self._findings if group_id is not None}
+        return named | self._groups.keys() | self._of_group.keys()
+
+    def erase(self, group_id: str) -> None:
+        """Forget the group; incidents that other groups share are worked out again."""
+        shared = list(self._of_group.get(group_id, ()))
+        for incident in (self._incidents[incident_id] for incident_id in shared if self._incidents is not None):
+            for other in set(incident.group_ids) - {group_id}:
+                self._changed[other] = min(self._changed.get(other, NOTHING_NEW), incident.first_at_ms)
+        if shared:
+            self._take(shared, ())
+        self._name(group_id, ())
+        for by_group in (self._groups, self._tasks, self._findings, self._of_group, self._names, self._first_left):
+            by_group.pop(group_id, None)
+        self._changed.pop(group_id, None)
+        moves = [move for move in self._rows.leader_moves if move.group_id != group_id]
+        self._rows = replace(self._rows, leader_moves=moves)
 
     def findings_of(self, group_id: str) -> Sequence[Finding]:
         """As they were put last, or as the tables have them."""

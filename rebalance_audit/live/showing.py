@@ -78,6 +78,13 @@ class Showing:
         for by_group in (self._news_from, self._news_at, self._again_at):
             by_group.pop(group_id, None)
 
+    def erase(self, group_id: str) -> None:
+        """Nothing of this group is shown any more, from now on."""
+        self.forget(group_id)
+        self._unpublished.erase(group_id)
+        self._is_outdated = True
+        self._shown_at = float("-inf")
+
     def due(self) -> float | None:
         """When to write the note."""
         if not (self._is_outdated or self._is_shown):

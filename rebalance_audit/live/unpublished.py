@@ -78,6 +78,18 @@ class Unpublished:
             self._incidents.pop(incident_id, None)
             self._new_incidents.pop(incident_id, None)
 
+    def erase(self, group_id: str) -> None:
+        """Neither the group's rows nor those of incidents with it are shown any more."""
+        self._groups.pop(group_id, None)
+        self._new_groups.pop(group_id, None)
+        ids = {i.incident_id for i in self._new_incidents.values() if group_id in i.group_ids}
+        if (shown := self._of_incidents) is not None:
+            pairs = zip(shown["incident_id"].to_pylist(), shown["group_ids"].to_pylist(), strict=True)
+            ids.update(incident_id for incident_id, group_ids in pairs if group_id in group_ids)
+        for incident_id in ids:
+            self._incidents.pop(incident_id, None)
+            self._new_incidents.pop(incident_id, None)
+
     def published(self, until: float) -> None:
         """The tables hold all that was landed before this moment of the clock."""
         for owners, new in ((self._groups, self._new_groups), (self._incidents, self._new_incidents)):

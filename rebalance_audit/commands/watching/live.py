@@ -69,7 +69,7 @@ class LiveWatch:
         self._unhurried_at = time.monotonic() + UNHURRIED_S[1]
         self._others_at = 0.0
         self._judge: Judge = Judge(
-            self._memory, self._send, show=self._show, on_news=self._on_news,
+            self._memory, self._send, show=self._show, on_news=self._on_news, erased=self._erased,
             team=rounds.carried.settings.get("team"),
         )  # fmt: skip
         self._judge.start()
@@ -139,6 +139,17 @@ class LiveWatch:
         except Exception as error:  # a full disk, a store that is away: the tables come all the same
             if not isinstance(error, OSError) and passing_sentence(error) is None:
                 raise
+
+    def _erased(self) -> dict[str, str]:
+        from rebalance_audit.warehouse.erased import erased_groups
+        from rebalance_audit.warehouse.warehouse import Warehouse
+
+        try:
+            return erased_groups(Warehouse.open(self._rounds.opened.location), self._cluster_id or "")
+        except Exception as error:  # as in `_show`: the next look finds it
+            if not isinstance(error, OSError) and passing_sentence(error) is None:
+                raise
+            return {}
 
     def _on_news(self) -> None:
         self._news_at = time.monotonic()
