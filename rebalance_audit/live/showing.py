@@ -31,9 +31,9 @@ class Showing:
     ) -> None:
         self.memory, self._show, self._clock, self._epoch_ms = memory, show, clock, epoch_ms
         self._unpublished = Unpublished(memory.cluster_id, team)
-        self._news_from: dict[str, int] = {}
-        """By group, the instant where its news begins; kept until the tables hold the news and the commits after it."""
-        self._news_at: dict[str, float] = {}
+        self._news: dict[str, list[tuple[float, int]]] = {}
+        """By group, each moment at which news came, and the instant where that news begins; kept until the tables hold
+        the news and the commits after it."""
         self._again_at: dict[str, list[float]] = {}
         """By group, when it is folded again if it committed."""
         self._shown_at = float("-inf")
@@ -42,8 +42,7 @@ class Showing:
 
     def news(self, group_id: str, seen_until_ms: int, at: float) -> None:
         """Note news of a group. `seen_until_ms`: how far its evidence reached before."""
-        self._news_from.setdefault(group_id, seen_until_ms - LATE_MS)
-        self._news_at[group_id] = at
+        self._news.setdefault(group_id, []).append((at, seen_until_ms - LATE_MS))
         self._again_at[group_id] = [at + after_s for after_s in COMMITTED_AFTER_S]
 
     def committed(self) -> dict[str, float]:
@@ -52,9 +51,9 @@ class Showing:
 
     def folded(self, group_id: str, before: Sequence[Rebalance], at: float) -> None:
         """`before`: its rebalances until it was folded at this moment of the clock."""
-        group, from_ms = self.memory.groups[group_id], self._news_from.get(group_id)
-        if from_ms is not None and group.rebalances != before:
-            seen_until_ms = self.memory.seen_until_ms
+        group, news = self.memory.groups[group_id], self._news.get(group_id)
+        if news is not None and group.rebalances != before:
+            from_ms, seen_until_ms = news[0][1], self.memory.seen_until_ms
             self._unpublished.put_group(group_id, group, from_ms=from_ms, seen_until_ms=seen_until_ms, at=at)
         if group_id in self._again_at:
             self._again_at[group_id] = [due for due in self._again_at[group_id] if due > at]
@@ -70,13 +69,17 @@ class Showing:
         """Say that the tables hold what was landed before this moment of the clock, except commits that no group waits
         for."""
         self._unpublished.published(until)
-        for group_id in [g for g, at in self._news_at.items() if at < until and g not in self._again_at]:
-            self.forget(group_id)
+        for group_id, news in list(self._news.items()):
+            if news[-1][0] < until and group_id not in self._again_at:
+                self.forget(group_id)
+            else:  # of a group that has news all the time, what came since, and what commits may still change
+                since = until - COMMITTED_AFTER_S[-1]
+                self._news[group_id] = [moment for moment in news if moment[0] >= since] or news[-1:]
         self._is_outdated = True
 
     def forget(self, group_id: str) -> None:
-        for by_group in (self._news_from, self._news_at, self._again_at):
-            by_group.pop(group_id, None)
+        self._news.pop(group_id, None)
+        self._again_at.pop(group_id, None)
 
     def erase(self, group_id: str) -> None:
         """Nothing of this group is shown any more, from now on."""

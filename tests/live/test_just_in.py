@@ -11,13 +11,17 @@ import pytest
 
 from ingest.evidence import import_evidence
 from ingest.landing import Landing
+from rebalance_audit.live.group_memory import GroupMemory
 from rebalance_audit.live.heard import Heard
 from rebalance_audit.live.judge import Judge
 from rebalance_audit.live.memory import ClusterMemory, NoPast
 from rebalance_audit.live.present import Present
+from rebalance_audit.live.showing import Showing
+from rebalance_audit.live.unpublished import LATE_MS
 from rebalance_audit.warehouse.just_in import KEYS, NOTHING, JustInRows, from_note, to_note
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
+from tests.app.gold_rows.builders import a_rebalance
 from tests.captures import GOLDEN
 from tests.live.arrivals import arrivals
 from tests.live.test_judge import LandedPieces, landing
@@ -86,3 +90,17 @@ def test_a_row_stays_as_it_was_shown_when_the_tables_hold_it(tmp_path: Path, cap
             other = stored.get(key) or {}
             assert {n: (v, other.get(n)) for n, v in row.items() if v != other.get(n)} == {}, (table, key)
     assert JustInRows() == NOTHING
+
+
+def test_a_group_with_news_all_the_time_shows_what_came_since_the_tables_were_published() -> None:
+    memory = ClusterMemory("lab", NoPast())
+    memory.groups["orders"] = GroupMemory(rebalances=[a_rebalance("orders", 1)])
+    showing = Showing(memory, lambda present: None, None, clock=lambda: 0.0, epoch_ms=lambda: 0)
+    asked: list[int] = []
+    showing._unpublished.put_group = lambda *given, from_ms, **named: asked.append(from_ms)  # type: ignore[method-assign]
+    for second in range(1, 61):
+        showing.news("orders", second * 1_000, float(second))
+        if second % 20 == 0:
+            showing.published(second - 1.0)
+    showing.folded("orders", [], 60.0)
+    assert asked == [(59 - 4) * 1_000 - LATE_MS]
