@@ -25,6 +25,9 @@ AGAIN_S = (0.5, 30.0)
 """The time between two such tries that failed: the first, and the longest."""
 CONSUME_RECORDS = 1_000
 """Records that are taken at once: of this many objects, most are still in the core's own cache when they are read."""
+GATHER_S = 0.02
+"""After the first record of a poll that waits for one: beside a busy cluster there are then hundreds, not a few. A poll
+costs as much as the reading of some fifty records."""
 NO_ANSWER_MS = 30_000
 """If there is an end to reach: give up after so long without a record or an end of a partition."""
 _Place = tuple[str | None, int | None]
@@ -130,13 +133,13 @@ class BrokerReader:
         return {place: waiting.fault for place, waiting in self._waiting.items()}
 
     def poll(self, wait_s: float, *, at_once: bool = False) -> list[tuple[LivePartition, list[Message]]]:
-        """The records that arrived, per partition in offset order. `at_once`: wait for one alone."""
+        """The records that arrived, per partition in offset order. `at_once`: wait for one, and GATHER_S for others."""
         if opened := self._open_some(OPEN_S):
             self._consumer.incremental_assign([TopicPartition(p.topic, p.partition, p.position) for p in opened])
         arrived = []
         if at_once:
             first = self._consumer.poll(wait_s)
-            consumed = [] if first is None else [first, *self._consumer.consume(CONSUME_RECORDS - 1, 0)]
+            consumed = [] if first is None else [first, *self._consumer.consume(CONSUME_RECORDS - 1, GATHER_S)]
         else:
             consumed = self._consumer.consume(CONSUME_RECORDS, wait_s)
         for _, run in groupby(consumed, key=self._place_of):

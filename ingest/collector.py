@@ -16,7 +16,7 @@ from ingest.broker_reader import NO_ANSWER_MS, BrokerReader
 from ingest.collect_settings import CollectSettings, another_cluster, nothing_to_collect, topics_to_read
 from ingest.errors import Misconfigured, Problem, Retryable
 from ingest.landing import Landing, new_read_id, positions_name
-from ingest.messages import LiveRun
+from ingest.messages import LiveRecords
 from ingest.pending import PendingEvidence
 from ingest.readings import LogText, SourceReading
 from ingest.sharing import Share
@@ -33,8 +33,7 @@ LIVE_APART_MOST_MS = 200
 """The most that LANDING_SHARE makes of it: beside a busy cluster alerts come 0.2 s sooner than with 400, for 0.07 of
 a core."""
 LANDING_SHARE = 10
-"""Landing takes a tenth of the time at most, if it is urgent: with fifty partitions it takes 15 ms, however few their
-records are, and what follows takes as long again for each file."""
+"""Landing takes a tenth of the time at most, if it is urgent: what follows takes as long again for each file."""
 Report = Callable[[str], None]
 """One line for the operator; secrets are gone from it."""
 
@@ -44,7 +43,7 @@ class Landed:
     """The evidence that one flush made durable."""
 
     cluster_id: str
-    runs: Sequence[LiveRun]
+    runs: Sequence[LiveRecords]
     lines: Sequence[LogText]
     until_ms: int | None
     """The last record time so far."""
@@ -290,7 +289,7 @@ class _Collector:
                 self.pending.is_urgent = any(is_urgent(live.topic, key) for key in map(Message.key, messages))
             last_ms = messages[-1].timestamp()[1]
             self.until_ms = last_ms if self.until_ms is None else max(self.until_ms, last_ms)
-            self.pending.add_messages(live, messages)
+        self.pending.add_messages(arrived)
         return bool(arrived)
 
     def _poll_logs(self, *, is_last: bool = False) -> None:

@@ -144,7 +144,7 @@ def _record_table(cluster_id: str, landing_id: str, run: AnyRun) -> pa.Table:
     texts = {"cluster_id": cluster_id, "topic": run.topic, "source": run.source, "landing": landing_id}
     if run.node is not None:
         texts["node"] = run.node
-    numbers = {"partition": run.partition, "copy": 0}
+    numbers = {"copy": 0} if run.partition is None else {"partition": run.partition, "copy": 0}
     codes = pa.repeat(pa.scalar(0, pa.int8()), count)
     arrays = []
     for column in _RECORD:
@@ -173,9 +173,10 @@ def record_column(name: str, values: Sequence[Any]) -> pa.Array:
 def _is_sorted(parts: Sequence[pa.Table]) -> bool:
     last: tuple[str, int, int] = ("", -1, -1)
     for part in parts:
-        offsets = part["offset"].to_numpy()
-        first = (part["topic"][0].as_py(), part["partition"][0].as_py(), int(offsets[0]))
-        if first < last or (offsets[1:] < offsets[:-1]).any():
+        partitions, offsets = part["partition"].to_numpy(), part["offset"].to_numpy()
+        first = (part["topic"][0].as_py(), int(partitions[0]), int(offsets[0]))
+        goes_back = (offsets[1:] < offsets[:-1]) & (partitions[1:] == partitions[:-1])
+        if first < last or goes_back.any() or (partitions[1:] < partitions[:-1]).any():
             return False
-        last = (first[0], first[1], int(offsets[-1]))
+        last = (first[0], int(partitions[-1]), int(offsets[-1]))
     return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Message
 
 from ingest.broker_reader import LivePartition
-from ingest.messages import LiveRun, rows_of
+from ingest.messages import LiveRecords, rows_of
 from ingest.readings import LogText, SourceReading
 from ingest.sources import without_secrets
 
@@ -21,27 +21,35 @@ class PendingEvidence:
     byte_count: int = 0
     is_urgent: bool = False
     """Something here must be landed at once."""
-    _runs: dict[tuple[str, int], LiveRun] = field(default_factory=dict)
+    _records: dict[str, LiveRecords] = field(default_factory=dict)
     _readings: list[SourceReading] = field(default_factory=list)
 
     @property
-    def runs(self) -> list[LiveRun]:
-        """Records that wait, by topic and partition."""
-        return [run for _, run in sorted(self._runs.items())]
+    def runs(self) -> list[LiveRecords]:
+        """Records that wait, by topic."""
+        return [records for _, records in sorted(self._records.items())]
 
     @property
     def is_empty(self) -> bool:
         return not (self.item_count or self._readings)
 
-    def add_messages(self, live: LivePartition, messages: Sequence[Message]) -> None:
-        place = live.topic, live.partition
-        if (run := self._runs.get(place)) is None:
-            run = self._runs[place] = LiveRun(*place)
-        self.item_count += len(messages)
-        if live.kind == "group":
-            self.byte_count += run.add_messages(messages)
-        else:
-            self.byte_count += run.add_rows(without_secrets(rows_of(messages)))
+    def add_messages(self, arrived: Sequence[tuple[LivePartition, Sequence[Message]]]) -> None:
+        """Add what one poll brought."""
+        of_groups: dict[str, list[Message]] = {}
+        for live, messages in arrived:
+            self.item_count += len(messages)
+            if live.kind == "group":
+                of_groups.setdefault(live.topic, []).extend(messages)
+            else:
+                rows = without_secrets(rows_of(messages))
+                self.byte_count += self._of_topic(live.topic).add_rows(live.partition, rows)
+        for topic, messages in of_groups.items():  # fifty partitions at once: each call costs as much as ten messages
+            self.byte_count += self._of_topic(topic).add_messages(messages)
+
+    def _of_topic(self, topic: str) -> LiveRecords:
+        if (records := self._records.get(topic)) is None:
+            records = self._records[topic] = LiveRecords(topic)
+        return records
 
     def add_lines(self, lines: Sequence[LogText]) -> None:
         self.lines += lines

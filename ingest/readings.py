@@ -11,17 +11,19 @@ from ingest.batches import ROW_COLUMNS, TIMESTAMP, Row
 from ingest.errors import Problems
 
 Columns = Mapping[str, Sequence[Any]]
-"""Some of ROW_COLUMNS, all of one length, as lists or chunked arrays; one that is missing is null throughout."""
+"""Some of ROW_COLUMNS, and `partition` where a run has none, all of one length, as lists or chunked arrays; one that is
+missing is null throughout."""
 
 
 class AnyRun(Protocol):
-    """Consecutive records of one topic-partition, at least one."""
+    """Consecutive records of one topic-partition, or of several partitions one after the other; at least one."""
 
     @property
     def topic(self) -> str: ...
 
     @property
-    def partition(self) -> int: ...
+    def partition(self) -> int | None:
+        """None: a column says it of each record."""
 
     @property
     def source(self) -> str:

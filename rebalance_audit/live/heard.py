@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
@@ -44,8 +45,11 @@ class LandedRows:
         for run in runs:
             columns = run.columns  # made anew each time
             tables.append(pa.table({name: columns[name] for name in _COLUMNS.names}, _COLUMNS))
-            places[run.topic, run.partition] = first, tables[-1].num_rows
-            first += tables[-1].num_rows
+            is_of_one = run.partition is not None
+            counts = {run.partition: len(columns["key"])} if is_of_one else _counts(columns["partition"])
+            for partition, count in counts.items():
+                places[run.topic, partition] = first, count
+                first += count
         return cls(pa.concat_tables(tables).combine_chunks(), places)
 
     def of_place(self, place: tuple[str, int]) -> pa.Table:
@@ -76,6 +80,12 @@ class Heard:
         offsets = LandedRows.of(run for run in landed.runs if run.topic == OFFSETS_TOPIC)
         others = LandedRows.of(run for run in landed.runs if run.topic != OFFSETS_TOPIC)
         return cls(landed.cluster_id, offsets, others, _lines(landed), landed.until_ms)
+
+
+def _counts(partitions: pa.ChunkedArray) -> dict[int, int]:
+    """Of each partition the number of its rows, in their order; they are sorted."""
+    known, counts = np.unique(partitions.to_numpy(), return_counts=True)
+    return dict(zip(known.tolist(), counts.tolist(), strict=True))
 
 
 def _lines(landed: AnyLanded) -> list[SourceLine]:

@@ -108,6 +108,9 @@ class Message:
     def __init__(self, record: SourceRecord) -> None:
         self.record = record
 
+    def partition(self) -> int:
+        return self.record.partition
+
     def offset(self) -> int:
         return self.record.offset
 
