@@ -26,6 +26,7 @@ from prometheus_client.registry import Collector
 from rebalance_audit import __version__, health_metrics
 from rebalance_audit.domain.numbers import IS_COUNTED
 from rebalance_audit.domain.publish.verdicts import last_verdicts
+from rebalance_audit.warehouse import behind
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Exporter(Collector):
         self._versions: dict[str, int] | None = None
         self._evidence_end_ms: dict[str, int] = {}
         self._source_end_ms: dict[tuple[str, str], int] = {}
+        self._behind: behind.Behind | None = None
         self._alerts_waiting: Metric | None = None
         self._alerts_of: object = None
         """The publication and the state of alerts that the count is of."""
@@ -99,6 +101,9 @@ class Exporter(Collector):
                 waiting = health_metrics.alerts_waiting(self._warehouse, time.time_ns() // 1_000_000)
                 with self._lock:
                     self._alerts_waiting, self._alerts_of = waiting, (versions, state)
+            said = behind.kept(self._warehouse)
+            with self._lock:
+                self._behind = said
             is_up = True
         except (WarehouseError, OSError):
             is_up = False
@@ -119,6 +124,7 @@ class Exporter(Collector):
         with self._lock:
             metrics, ends, sources = list(self._metrics), dict(self._evidence_end_ms), dict(self._source_end_ms)
             is_up, refreshed_at, waiting = self._is_up, self._refreshed_at, self._alerts_waiting
+            said = self._behind
         yield GaugeMetricFamily(f"{PREFIX}_up", METRICS["up"], value=float(is_up))
         yield InfoMetricFamily(f"{PREFIX}_build", METRICS["build"], value={"version": __version__})
         yield GaugeMetricFamily(f"{PREFIX}_last_refresh_seconds", METRICS["last_refresh_seconds"], value=refreshed_at)
@@ -128,6 +134,7 @@ class Exporter(Collector):
             age.add_metric([_label(cluster)], max(0.0, time.time() - end_ms / 1000))
         yield age
         yield health_metrics.source_ages(sources, time.time())
+        yield health_metrics.tables_behind(said, time.time())
         if waiting is not None:
             yield waiting
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from rebalance_audit.warehouse.behind import LAST_RUN, Behind
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 PREFIX = "rebalance_audit"
@@ -22,12 +23,11 @@ METRICS: Mapping[str, str] = {
     "run_seconds": "How long each stage of the last run that had something to do took.",
     "run_rows": "Rows that run wrote, by table.",
     "last_run_timestamp_seconds": "When that run ended, seconds since the epoch.",
+    "tables_behind_seconds": "How old the oldest news is that the tables do not hold; 0 while `watch` keeps up.",
     "undecoded_parts": "Records and lines that could not be read, by the part that failed: key, value, line and so on.",
     "alerts_waiting": "Messages about incidents that targets have not had yet, over all targets that ever had one.",
     "evidence_log_leaves": "Leaves of the log of evidence under its newest head.",
 }
-LAST_RUN = "last_run"
-"""The note in which a run leaves its times and counts."""
 
 
 def source_ends(warehouse: Warehouse) -> dict[tuple[str, str], int]:
@@ -50,6 +50,14 @@ def source_ages(ends: Mapping[tuple[str, str], int], now_s: float) -> Metric:
     for (cluster, source), end_ms in ends.items():
         ages.add_metric([cluster, source], max(0.0, now_s - end_ms / 1000))
     return ages
+
+
+def tables_behind(behind: Behind | None, now_s: float) -> Metric:
+    """Without a sample where no `watch` says it: not known is not 0."""
+    seconds = _gauge("tables_behind_seconds", [])
+    if behind is not None:
+        seconds.add_metric([], 0.0 if behind.since_ms is None else max(0.0, now_s - behind.since_ms / 1000))
+    return seconds
 
 
 def alerts_waiting(warehouse: Warehouse, now_ms: int) -> Metric:

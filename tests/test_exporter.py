@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rebalance_audit import cli, exporter, health_metrics
 from rebalance_audit.domain.publish.verdicts import last_verdicts
 from rebalance_audit.exporter import METRICS, OTHERS, Exporter
+from rebalance_audit.warehouse import behind
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
@@ -205,6 +206,26 @@ def test_a_source_is_a_topic_or_the_logs_of_a_node(tmp_path: Path) -> None:
     assert ends == {("c", "__consumer_offsets"): 9_000, ("c", "logs of broker-1"): 7_000}
     ages = health_metrics.source_ages(ends, now_s=60.0)
     assert {s.labels["source"]: s.value for s in ages.samples} == {"__consumer_offsets": 51.0, "logs of broker-1": 53.0}
+
+
+def test_how_far_the_tables_are_behind_is_known_where_a_watch_says_it(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+
+    def seconds() -> list[float]:
+        metric = health_metrics.tables_behind(behind.kept(warehouse), now_s=100.0)
+        return [sample.value for sample in metric.samples]
+
+    assert seconds() == []
+    behind.keep(warehouse, behind.Behind(said_at_ms=90_000, since_ms=44_000, round_ms=46_000))
+    assert seconds() == [56.0]
+    warehouse.remember(behind.LAST_RUN, {"ended_at_ms": 89_000})
+    assert seconds() == [56.0]
+    warehouse.remember(behind.LAST_RUN, {"ended_at_ms": 95_000})
+    assert seconds() == []  # somebody's run took in what was missing, or some of it
+    behind.keep(warehouse, behind.Behind(said_at_ms=91_000))
+    assert seconds() == [0.0]
+    warehouse.remember(behind.NOTE, {"said_at_ms": 90_000, "since": "a later release"})
+    assert seconds() == []
 
 
 def test_a_run_leaves_its_times_for_the_metrics(tmp_path: Path) -> None:

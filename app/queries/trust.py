@@ -16,6 +16,7 @@ from app.answers.rows import (
 )
 from app.queries.tables import AT, Tables, made
 from rebalance_audit.domain.publish.verdicts import last_verdicts
+from rebalance_audit.warehouse.behind import Behind, kept
 from rebalance_audit.warehouse.evidence_log import read_head
 from rebalance_audit.warehouse.evidence_log.verifying import verify_log
 from rebalance_audit.warehouse.storage import files_at
@@ -33,6 +34,11 @@ class TrustQuestions(Tables):
             (cluster_id, cluster_id),
         )
         return [Coverage(**row) for row in rows]
+
+    def behind(self) -> Behind | None:
+        """What `watch` says of the tables now, if they are behind; not bound to a publication."""
+        said = kept(self._warehouse)
+        return said if said is not None and said.since_ms is not None else None
 
     def contradictions(self, most: int = 500) -> list[ContradictionRow]:
         """Newest first."""

@@ -3,7 +3,7 @@
 from app.sentences.compare import compare
 from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs, likely_cost
 from app.sentences.copies import for_chat, postmortem
-from app.sentences.fleet import ended_early, evidence_log, headline, trust
+from app.sentences.fleet import behind, ended_early, evidence_log, headline, trust
 from app.sentences.group import doubts, group, mostly, standstill
 from app.sentences.incidents import Worst, as_of, cost_of, going_on, since, stands, story
 from app.sentences.reassignment import (
@@ -23,6 +23,7 @@ __all__ = [
     "Worst",
     "advice",
     "as_of",
+    "behind",
     "beside",
     "coincidence",
     "coincidences",

@@ -8,6 +8,7 @@ from datetime import tzinfo
 from app import words
 from app.answers.rows import CheckRow, ClusterRow, Coverage, Headline, LogOfEvidence
 from app.words import Html, fill
+from rebalance_audit.warehouse.behind import Behind
 
 ENDED_EARLY_MS = 3_600_000
 """A collector that works is minutes behind the others at most."""
@@ -76,6 +77,16 @@ def ended_early(clusters: Sequence[ClusterRow]) -> Html | None:
     if untimed := len(ends) - len(known):
         parts.append(fill("Of {n} no evidence with a time was seen.", n=words.count(untimed, "cluster")))
     return words.join(parts, " ") if parts else None
+
+
+def behind(said: Behind, tz: tzinfo) -> Html:
+    """That the tables do not hold the newest evidence, and from when on."""
+    return fill(
+        "<b>The tables are behind</b>: what came since {t} is not in them yet. The last round of the stages took "
+        "{took}. Alerts and what is just in do not wait for it.",
+        t=words.instant(said.since_ms, tz),
+        took=words.duration(said.round_ms),
+    )
 
 
 def evidence_log(log: LogOfEvidence, tz: tzinfo) -> Html:

@@ -242,6 +242,8 @@ page.say(
         tuple(reader.damaged()),
     ),
 )
+if (said := reader.behind()) is not None:
+    page.say("{s}", s=sentences.behind(said, page.zone()))
 if not sources and not checks and not reader.group_count():
     page.reader_with_groups()
 if (early := sentences.ended_early(reader.clusters())) is not None:

@@ -17,6 +17,7 @@ from app import sentences
 from app.answers.rows import ClusterRow
 from app.queries import HOUR_MS, Questions
 from rebalance_audit import __version__
+from rebalance_audit.warehouse import behind
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
@@ -850,6 +851,18 @@ def test_a_contradicted_record_says_so(opened: Open, full_warehouse: Path) -> No
 def test_no_page_says_none_or_nan(opened: Open, full_warehouse: Path, view: str, params: dict[str, str]) -> None:
     text = said(opened(full_warehouse, view, **params))
     assert not re.search(r"\b(None|nan|NaN|NaT)\b", text.replace("None: this number", ""))
+
+
+def test_trust_says_that_the_tables_are_behind(opened: Open, tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    assert "The tables are behind" not in said(opened(tmp_path / "w", "trust"))
+    since_ms = 1_795_000_000_000
+    behind.keep(warehouse, behind.Behind(said_at_ms=since_ms + 46_000, since_ms=since_ms, round_ms=46_000))
+    text = said(opened(tmp_path / "w", "trust"))
+    assert "The tables are behind" in text
+    assert "The last round of the stages took 46" in text
+    behind.keep(warehouse, behind.Behind(said_at_ms=since_ms + 50_000))
+    assert "The tables are behind" not in said(opened(tmp_path / "w", "trust"))
 
 
 def test_trust_says_whether_the_log_of_evidence_is_whole(opened: Open, tmp_path: Path) -> None:

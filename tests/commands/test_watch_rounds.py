@@ -24,6 +24,7 @@ from rebalance_audit.commands.watching import rounds as stage_rounds
 from rebalance_audit.domain.incidents.responses import silence
 from rebalance_audit.live.judge import Judge
 from rebalance_audit.live.memory import ClusterMemory
+from rebalance_audit.warehouse import behind
 from rebalance_audit.warehouse.responses import respond
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
@@ -145,13 +146,22 @@ def test_the_stages_rest_when_all_of_watch_took_more_than_its_share_of_a_core_bu
             watching.round()
         assert not rested  # the tables are behind
         assert capsys.readouterr().err.count("The tables are behind") == 1
+        said = behind.kept(rounds.opened)
+        assert said is not None
+        assert said.round_ms is not None
+        assert said.round_ms >= 200
+        assert said.since_ms == said.said_at_ms - said.round_ms
         monkeypatch.setattr(live, "LONG_ROUND_S", 20.0)
         rounds.stopped.set()
         watching._on_news()
         watching.round()
         assert len(rested) == 1
+        said = behind.kept(rounds.opened)
+        assert said is not None
+        assert said.since_ms is None
     finally:
         watching.stop()
+    assert behind.kept(rounds.opened) is None
 
 
 def test_the_judge_reads_the_tables_before_evidence_arrives(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Sequence
@@ -68,6 +69,8 @@ class LiveWatch:
         self._afterwards_at: float | None = None
         self._unhurried_at = time.monotonic() + UNHURRIED_S[1]
         self._others_at = 0.0
+        self._is_behind: bool | None = None
+        """What was said of it last beside the tables."""
         self._judge: Judge = Judge(
             self._memory, self._send, show=self._show, on_news=self._on_news, erased=self._erased,
             team=rounds.carried.settings.get("team"),
@@ -199,13 +202,31 @@ class LiveWatch:
         took_s = time.monotonic() - began_at
         if took_s > LONG_ROUND_S:
             self._rounds.outages.say("tables", BEHIND, quiet=self._rounds.quiet)
+            self._say_behind(took_s)
             return
         self._rounds.outages.end("tables")
+        if self._is_behind is not False:
+            self._say_behind(None)
         while True:
             until_s = min((time.process_time() - began_s) / SHARE_OF_ALL, 2 * took_s)
             rest_s = until_s - (time.monotonic() - began_at)
             if rest_s <= LEAST_REST_S or self._rounds.stopped.wait(rest_s):
                 return
+
+    def _say_behind(self, took_s: float | None) -> None:
+        """Say beside the tables that they are behind after a round that took so long; None: they keep up."""
+        from rebalance_audit.warehouse.behind import Behind, keep
+
+        now_ms = time.time_ns() // 1_000_000
+        round_ms = None if took_s is None else int(took_s * 1000)
+        behind = Behind(now_ms, None if round_ms is None else now_ms - round_ms, round_ms)
+        try:
+            keep(self._rounds.opened, behind)
+        except Exception as error:  # a full disk, a store that is away: the next round says it
+            if not isinstance(error, OSError) and passing_sentence(error) is None:
+                raise
+        else:
+            self._is_behind = took_s is not None
 
     def _has_sent_all(self) -> bool:
         """Each target has what the tables say, and is known from now on."""
@@ -239,6 +260,11 @@ class LiveWatch:
     def stop(self) -> None:
         self._judge.stop()
         self._judge.join(ENDING_S)
+        if self._is_behind is not None:
+            from rebalance_audit.warehouse.behind import NOTE
+
+            with contextlib.suppress(Exception):  # a store that is away: the next `watch` says it anew
+                self._rounds.opened.forget(NOTE)
 
 
 def _between(seconds: float, bounds: tuple[float, float]) -> float:
