@@ -167,7 +167,8 @@ class Judge(threading.Thread):
         found = self._erased()
         new = {digest for erasure_id, digest in found.items() if erasure_id not in self._known_erasures}
         self._known_erasures |= found.keys()
-        self._to_erase |= new
+        if self._waiting:  # else all that was landed before is in memory, and what comes is kept again
+            self._to_erase |= new
         self._erase(memory, new)
         return bool(new)
 

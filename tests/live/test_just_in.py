@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bench.growing_cluster import WrittenRebalance
 from ingest.evidence import import_evidence
 from ingest.landing import Landing
 from rebalance_audit.live.group_memory import GroupMemory
@@ -18,13 +19,16 @@ from rebalance_audit.live.memory import ClusterMemory, NoPast
 from rebalance_audit.live.present import Present
 from rebalance_audit.live.showing import Showing
 from rebalance_audit.live.unpublished import LATE_MS
+from rebalance_audit.warehouse.erased import digest_of
 from rebalance_audit.warehouse.just_in import KEYS, NOTHING, JustInRows, from_note, to_note
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from tests.app.gold_rows.builders import a_rebalance
 from tests.captures import GOLDEN
+from tests.domain.detect.group_story import CLUSTER, T0_MS
 from tests.live.arrivals import arrivals
 from tests.live.test_judge import LandedPieces, landing
+from tests.live.test_memory import of_group
 
 CAPTURES = (
     "4.3.0/eager_join_leave_kill",
@@ -104,3 +108,49 @@ def test_a_group_with_news_all_the_time_shows_what_came_since_the_tables_were_pu
             showing.published(second - 1.0)
     showing.folded("orders", [], 60.0)
     assert asked == [(59 - 4) * 1_000 - LATE_MS]
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_an_erased_group_is_forgotten_and_what_comes_afterwards_is_shown(is_waiting: bool) -> None:
+    """`is_waiting`: something that was landed before the erasure was not taken in when it was seen."""
+    watched, erased = Watched(), dict[str, str]()
+    memory = ClusterMemory(CLUSTER, NoPast())
+    judge = Judge(lambda: memory, lambda incidents: True, show=watched.notes.append, erased=lambda: erased,
+                  clock=lambda: watched.now)  # fmt: skip
+    watched.judge = judge
+
+    def lands(numbers: range, *, heard_before: bool = False) -> None:
+        written = [WrittenRebalance.of(0, number, T0_MS + number * 1_000) for number in numbers]
+        piece = replace(landing(*of_group(written, first=numbers[0])), cluster_id=CLUSTER)
+        if heard_before:
+            judge.hear(piece)
+        else:
+            watched.go_on(memory, piece)
+
+    judge.begin()
+    judge._memory = memory
+    lands(range(1, 12))
+    assert shown_generations(watched) == set(range(1, 12))
+    if is_waiting:
+        lands(range(12, 13), heard_before=True)
+    erased["er-1"] = digest_of("group-000000")
+    watched.now += 0.6
+    memory.see(T0_MS + 12_000)
+    judge._shown(memory)._is_outdated = True
+    judge._show(memory)
+    assert shown_generations(watched) == set()
+    assert memory.names() == set()
+    if is_waiting:
+        watched.now += 0.6
+        judge._step()
+        assert shown_generations(watched) == set()
+    lands(range(13, 16), heard_before=True)
+    watched.now += 0.6
+    judge._step()
+    assert shown_generations(watched) == {13, 14, 15}
+    assert memory.names() == {"group-000000"}
+
+
+def shown_generations(watched: Watched) -> set[int]:
+    rows = watched.last().rows
+    return set(rows["gold.rebalance"]["generation_id"].to_pylist()) if "gold.rebalance" in rows else set()

@@ -200,7 +200,7 @@ def test_a_storm_that_outgrows_the_memory_is_one_incident(monkeypatch: pytest.Mo
     for at in range(0, 300, between_folds):
         numbers = range(at, at + between_folds)
         written = [WrittenRebalance.of(0, number, T0_MS + number * 1_000) for number in numbers]
-        memory.take(*_of_group(written, first=at))
+        memory.take(*of_group(written, first=at))
         memory.fold("group-000000")
         incident = next((i for i in memory.incidents() if i.kind == "storm"), None)
         if incident is not None:
@@ -213,7 +213,7 @@ def test_a_storm_that_outgrows_the_memory_is_one_incident(monkeypatch: pytest.Mo
     assert len(set().union(*findings)) == 1
 
 
-def _of_group(written: list[WrittenRebalance], first: int) -> tuple[list[SourceRecord], list[SourceLine]]:
+def of_group(written: list[WrittenRebalance], first: int) -> tuple[list[SourceRecord], list[SourceLine]]:
     texts = [text for each in written for text in each.lines]
     lines = [
         SourceLine(cluster_id=CLUSTER, node="1", file_name="server.log", file_id="f", byte=first * 1_000 + n, text=text)
