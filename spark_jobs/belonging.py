@@ -189,18 +189,19 @@ def _with_lines(known: _Kept | None, files: Sequence[str]) -> _Kept | None:
             found[cluster_id][member_id].add(group_id)
     if known is not None and not lines and not found and known.keys() >= {cluster_id for (cluster_id,) in clusters}:
         return known
-    whole = {cluster_id: dict(of_cluster) for cluster_id, of_cluster in (known or {}).items()}
-    for cluster_id in {*found, *(cluster_id for (cluster_id,) in clusters)}:
-        whole.setdefault(cluster_id, {"lines": {}, "members": {}})
-    for cluster_id, of_cluster in whole.items():
-        of_it = {ref: line for (cluster, ref), line in lines.items() if cluster == cluster_id}
-        of_cluster["lines"] = of_cluster["lines"] | of_it
-        asked_here = {member: () for _, _, fields in of_it.values() for member in named_members(fields)}
-        mine = {
-            member: sorted({*of_cluster["members"].get(member, ()), *found[cluster_id].get(member, ())})
-            for member in {*of_cluster["members"], *asked_here, *found[cluster_id]}
+    by_cluster: dict[str, dict[str, Any]] = {cluster_id: {} for (cluster_id,) in clusters} | {of: {} for of in found}
+    for (cluster_id, ref), line in lines.items():
+        by_cluster[cluster_id][ref] = line
+    whole = dict(known or {})
+    for cluster_id, of_it in by_cluster.items():
+        before = whole.get(cluster_id, {"lines": {}, "members": {}})
+        asked_here = {member for _, _, fields in of_it.values() for member in named_members(fields)}
+        groups = found.get(cluster_id, {})
+        members = {
+            member: sorted({*before["members"].get(member, ()), *groups.get(member, ())})
+            for member in {*before["members"], *asked_here, *groups}
         }
-        of_cluster["members"] = mine
+        whole[cluster_id] = {"lines": before["lines"] | of_it, "members": members}
     return whole
 
 

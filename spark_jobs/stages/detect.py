@@ -13,6 +13,7 @@ Law:      a finding names evidence; the same input gives the same finding id; ti
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -233,12 +234,19 @@ def _evidence_findings(context: Run, batch: Batch, seen: dict[str, int]) -> Sequ
         *clock_findings(_clocks(context, batch, seen)),
         *clock_step_findings(_clock_steps(context, batch)),
     ]
-    counts: list[UndecodedCount | CoverageGap | ContradictionCount] = [*undecoded, *gaps, *contradictions]
-    for cluster_id in sorted({row.cluster_id for row in counts}):
+    by_cluster: dict[str, tuple[list[ContradictionCount], list[UndecodedCount], list[CoverageGap]]]
+    by_cluster = defaultdict(lambda: ([], [], []))
+    for contradiction in contradictions:
+        by_cluster[contradiction.cluster_id][0].append(contradiction)
+    for count in undecoded:
+        by_cluster[count.cluster_id][1].append(count)
+    for gap in gaps:
+        by_cluster[gap.cluster_id][2].append(gap)
+    for cluster_id, (contradicted, refused, missing) in sorted(by_cluster.items()):
         end_ms = seen.get(cluster_id, 0)
-        found += contradiction_findings([c for c in contradictions if c.cluster_id == cluster_id], end_ms)
-        found += undecoded_findings([u for u in undecoded if u.cluster_id == cluster_id], end_ms)
-        found += coverage_findings([g for g in gaps if g.cluster_id == cluster_id], end_ms)
+        found += contradiction_findings(contradicted, end_ms)
+        found += undecoded_findings(refused, end_ms)
+        found += coverage_findings(missing, end_ms)
     return found
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
@@ -16,6 +18,7 @@ from spark_jobs import belonging as module
 from spark_jobs.belonging import EVENTS, Belonging, belonging, homes_of_nameless
 from tests.captures import GOLDEN
 from tests.spark_jobs.test_parcels import event_rows
+from tests.steps import steps_in
 
 CAPTURES = ("connect_worker_lost", "connect_eager", "hostile_names", "kip848_join_leave")
 
@@ -76,3 +79,18 @@ def test_only_new_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         homes_of_nameless(warehouse, None)
         assert homes_of_nameless(warehouse, None) is homes_of_nameless(warehouse, None)
     assert asked == [1, 1, 1]
+
+
+def test_ten_times_the_clusters_take_ten_times_the_steps(tmp_path: Path) -> None:
+    rows = event_rows(GOLDEN / "4.3.0" / "connect_worker_lost")
+    line = a_line_of_a_member(rows, 1)
+    steps = []
+    for clusters in (20, 200):
+        file = str(tmp_path / f"{clusters}.parquet")
+        of_each = [line | {"cluster_id": f"cluster-{number}"} for number in range(clusters)]
+        pq.write_table(rows_to_table(EVENTS, of_each), file)
+        known = module._with_lines(None, [file])
+        assert known is not None
+        assert len(known) == clusters
+        steps.append(steps_in(module, partial(module._with_lines, None, [file])))
+    assert steps[1] < 11 * steps[0]

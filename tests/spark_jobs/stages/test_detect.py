@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
 
-from rebalance_audit.domain.detect import CLOCK_APART_MS
+from rebalance_audit.domain.detect import CLOCK_APART_MS, ContradictionCount, UndecodedCount
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from spark_jobs.stages import detect
+from tests.steps import steps_in
 
 TOPIC = "__consumer_offsets"
 
@@ -46,3 +48,33 @@ def test_steps_of_clocks_are_found_however_many_records_are_looked_at_once(
         (partition, offset, f"record:{TOPIC}-{partition}@{offset}") for partition, offset in ((7, 2), (8, 7), (9, 3))
     }
     assert detect._with_steps(known, files[:1]) is None, "a record before the last one"
+
+
+def steps_with(clusters: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Of each cluster one contradiction, one record that was refused and one gap."""
+    names = [f"cluster-{number}" for number in range(clusters)]
+    parts = {
+        "_contradictions": [
+            ContradictionCount(
+                cluster_id=name, group_id="orders", is_line=True, count=0, first_detail="", first_ref="", last_ref=""
+            )
+            for name in names
+        ],
+        "_undecoded": [
+            UndecodedCount(cluster_id=each, source="s", reason="r", count=0, first_ref="", last_ref="")
+            for each in names
+            for name in names
+        ],
+        "_conflicts": [],
+        "_clocks": [],
+        "_clock_steps": [],
+    }
+    for part, rows in parts.items():
+        monkeypatch.setattr(detect, part, lambda *of_run, rows=rows: rows)
+    monkeypatch.setattr(detect, "ledger", lambda *of_run: [])
+    context, batch = Mock(), Mock(until={"bronze.source": 0})
+    return steps_in(detect, lambda: detect._evidence_findings(context, batch, {}))
+
+
+def test_ten_times_the_clusters_take_ten_times_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert steps_with(200, monkeypatch) < 11 * steps_with(20, monkeypatch)
