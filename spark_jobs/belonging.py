@@ -189,7 +189,8 @@ def _with_lines(known: _Kept | None, files: Sequence[str]) -> _Kept | None:
             found[cluster_id][member_id].add(group_id)
     if known is not None and not lines and not found and known.keys() >= {cluster_id for (cluster_id,) in clusters}:
         return known
-    by_cluster: dict[str, dict[str, Any]] = {cluster_id: {} for (cluster_id,) in clusters} | {of: {} for of in found}
+    by_cluster: dict[str, dict[str, Any]] = {cluster_id: {} for (cluster_id,) in clusters}
+    by_cluster |= {cluster_id: {} for cluster_id in found}
     for (cluster_id, ref), line in lines.items():
         by_cluster[cluster_id][ref] = line
     whole = dict(known or {})
@@ -197,11 +198,11 @@ def _with_lines(known: _Kept | None, files: Sequence[str]) -> _Kept | None:
         before = whole.get(cluster_id, {"lines": {}, "members": {}})
         asked_here = {member for _, _, fields in of_it.values() for member in named_members(fields)}
         groups = found.get(cluster_id, {})
-        members = {
+        of_members = {
             member: sorted({*before["members"].get(member, ()), *groups.get(member, ())})
             for member in {*before["members"], *asked_here, *groups}
         }
-        whole[cluster_id] = {"lines": before["lines"] | of_it, "members": members}
+        whole[cluster_id] = {"lines": before["lines"] | of_it, "members": of_members}
     return whole
 
 

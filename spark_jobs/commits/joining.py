@@ -125,6 +125,19 @@ def join(db: duckdb.DuckDBPyConnection) -> Joined:
     columns = ", ".join(c.name for c in tables.SILVER_COMMIT_MARK.columns)
     db.execute(
         f"""
+        CREATE TEMP TABLE every AS
+            SELECT {_PARTIAL} FROM rebuilt
+            UNION ALL SELECT {_PARTIAL} FROM partial p WHERE {untouched}
+            UNION ALL SELECT {_PARTIAL} FROM old p WHERE {untouched}
+            -- What retention has deleted cannot be folded again: marks stay, their counts are upper bounds, and
+            -- the longest gap of two that overlap is not known. Nor is that of marks of earlier releases.
+            UNION ALL SELECT {_PARTIAL} FROM old p JOIN floor f USING (cluster_id, offsets_topic,
+                offsets_partition) WHERE NOT ({untouched}) AND p.first_offset < f.floor
+        """
+    )
+    db.execute(f"CREATE TEMP TABLE crowded AS SELECT {_PLACE} FROM every GROUP BY ALL HAVING count(*) > 1")
+    db.execute(
+        f"""
         CREATE TEMP TABLE part AS SELECT *, (
             coalesce(max(last_offset) OVER (
                 PARTITION BY {_PLACE} ORDER BY first_offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -133,15 +146,7 @@ def join(db: duckdb.DuckDBPyConnection) -> Joined:
             OVER (PARTITION BY {_PLACE} ORDER BY first_offset) previous,
             lead(struct_pack(a := first_at_ms, p := first_position))
             OVER (PARTITION BY {_PLACE} ORDER BY first_offset) later
-        FROM (
-            SELECT {_PARTIAL} FROM rebuilt
-            UNION ALL SELECT {_PARTIAL} FROM partial p WHERE {untouched}
-            UNION ALL SELECT {_PARTIAL} FROM old p WHERE {untouched}
-            -- What retention has deleted cannot be folded again: marks stay, their counts are upper bounds, and
-            -- the longest gap of two that overlap is not known. Nor is that of marks of earlier releases.
-            UNION ALL SELECT {_PARTIAL} FROM old p JOIN floor f USING (cluster_id, offsets_topic,
-                offsets_partition) WHERE NOT ({untouched}) AND p.first_offset < f.floor
-        )
+        FROM every SEMI JOIN crowded USING ({_PLACE})
         """
     )
     db.execute(
@@ -179,6 +184,7 @@ def join(db: duckdb.DuckDBPyConnection) -> Joined:
                 ) FILTER (gap_from_offset IS NOT NULL) longest
                 FROM gap GROUP BY {_PLACE}
             ) USING ({_PLACE})
+            UNION ALL BY NAME SELECT {_PARTIAL} FROM every ANTI JOIN crowded USING ({_PLACE})
         ) ORDER BY cluster_id, group_id, topic, partition, first_offset
         """
     ).to_arrow_table()

@@ -159,11 +159,15 @@ def _commit_shares(
     sources = shares.MarkFiles(partial=partial, known=known, events=events)
     work = shares.shares_of(sources)
     with context.staging_folder() as folder:
-        looking = shares.looking(folder, sources, engine.share(uncertain))
-        again = shares.rows_in(engine.spread(work, looking, WRITTEN), "again")
-        rebuilt = _rebuilt(context, batch, engine, again, boundaries)
-        asked = engine.share(shares.DriverTables(again=again, rebuilt=rebuilt, floor=floor))
-        written = engine.spread(work, shares.joining_shares(folder, sources, asked), WRITTEN)
+        shared = engine.share((uncertain, floor))
+        written = engine.spread(work, shares.joining_shares(folder, shared), WRITTEN)
+        again = shares.rows_in(written, "again")
+        if again.num_rows:
+            marks = _rebuilt(context, batch, engine, again, boundaries)
+            rebuilt = engine.share(shares.Rebuilt(again=again, marks=marks))
+            joining_again = shares.joining_shares(folder, shared, rebuilt)
+            more = engine.spread(shares.with_any_of(work, again), joining_again, WRITTEN)
+            written = pa.concat_tables([written, more])
         rows = files_by_table(written).get("silver.commit_mark", [])
         replaced = shares.rows_in(written, "replaced")
         if replaced.num_rows:
