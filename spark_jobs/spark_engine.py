@@ -15,6 +15,10 @@ _WITHOUT_OUR_PYTHON = re.compile(
     r"No module named '?[\w.]+'?|PYTHON_VERSION_MISMATCH|"
     r"Cannot run program \"[^\"]*python[^\"]*\"|\S*python\S*: not found"
 )
+_ROWS_OF_A_TASK = 16
+"""A row of work is a file or a part of one: reading it takes about as long as a task takes to begin."""
+_TIMES_AT_ONCE = 8
+"""At most so many times the tasks that run at once: while the last one runs, other cores may have nothing to do."""
 
 
 class WorkerError(Exception):
@@ -36,14 +40,20 @@ class SparkEngine:
         return lambda: shared.value
 
     def spread(self, work: pa.Table, task: ArrowTask, out: pa.Schema) -> pa.Table:
-        # Not as a list of rows: Spark reads those in Python workers of another daemon, which takes three seconds.
-        found = self.session.createDataFrame(work).mapInArrow(task, from_arrow_schema(out))
-        return collected(found).cast(out)
+        return collected(self._parted(work).mapInArrow(task, from_arrow_schema(out))).cast(out)
 
     def gather(self, work: pa.Table, pack: ArrowTask, fold: ArrowTask, out: pa.Schema, *, buckets: int) -> pa.Table:
-        packed = self.session.createDataFrame(work).mapInArrow(pack, from_arrow_schema(PARCEL))
+        packed = self._parted(work).mapInArrow(pack, from_arrow_schema(PARCEL))
         together = packed.repartitionById(max(buckets, 1), "bucket").sortWithinPartitions("bucket", "slice")
         return collected(together.mapInArrow(fold, from_arrow_schema(out))).cast(out)
+
+    def _parted(self, work: pa.Table) -> DataFrame:
+        """The work in as many parts as it is to have tasks; neighbours stay together."""
+        at_once = self.tasks_at_once
+        tasks = min(max(at_once, work.num_rows // _ROWS_OF_A_TASK), at_once * _TIMES_AT_ONCE)
+        self.session.conf.set("spark.sql.leafNodeDefaultParallelism", tasks)
+        # Not as a list of rows: Spark reads those in Python workers of another daemon, which takes three seconds.
+        return self.session.createDataFrame(work)
 
 
 def _said_by(error: Exception) -> str:

@@ -26,7 +26,10 @@ TORN_CONTEXT_BYTES = 2 * 131_072
 """How many bytes before a file's new lines the parser looks for a line that a client's text tore
 (log_lines.parse_lines)."""
 _LINES_AT_ONCE = 5_000
-_LOG_FILE = pa.schema([(n, pa.string()) for n in ("cluster_id", "node", "file_id")] + [("from_byte", pa.int64())])
+_LOG_FILE = pa.schema(
+    [(n, pa.string()) for n in ("cluster_id", "node", "file_id")]
+    + [("from_byte", pa.int64()), ("held_in", pa.list_(pa.string()))]
+)
 _LINE = ("cluster_id", "node", "file_id", "byte", "file_name", "text")
 _Line: TypeAlias = tuple[Any, ...]
 """A value for each of _LINE, and whether the line is new."""
@@ -57,33 +60,33 @@ def keep_ends(warehouse: Warehouse, version: int, before: Ends, rows: pa.Table) 
 
 
 def log_files_in(files: Sequence[str]) -> pa.Table:
-    """The work of the tasks that parse: log files with new lines, and where these begin."""
+    """The work of the tasks that parse: log files with new lines, where these begin, and the files that hold them."""
     with cursor() as db:
         found = db.execute(
-            f"SELECT cluster_id, node, file_id, min(byte) from_byte FROM {relation(files)} GROUP BY ALL ORDER BY ALL"
+            "SELECT cluster_id, node, file_id, min(byte) from_byte, list(DISTINCT filename ORDER BY filename) held_in "
+            f"FROM {relation(files, with_name=True)} GROUP BY ALL ORDER BY cluster_id, node, file_id"
         )
         return found.to_arrow_table().cast(_LOG_FILE)
 
 
-def parse_files(folder: str, files: Sequence[str], older: Sequence[str], ends: Ends) -> ArrowTask:
+def parse_files(folder: str, older: Sequence[str], ends: Ends) -> ArrowTask:
     def parse(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         out = DecodedRows(folder)
-        for log_files in named:
-            places = zip(*(log_files[name].to_pylist() for name in _LOG_FILE.names), strict=True)
+        for log_files in (some for some in named if some.num_rows):
+            places = zip(*(log_files[name].to_pylist() for name in _LOG_FILE.names[:4]), strict=True)
             begins: dict[LogFile, int] = {(cluster, node, file): byte for cluster, node, file, byte in places}
             torn = {place: ends[place][1] for place, byte in begins.items() if place in ends and ends[place][0] < byte}
-            _parse_files(_lines_of(log_files, files, older, torn), torn, out)
+            _parse_files(_lines_of(log_files, older, torn), torn, out)
         yield from out.written()
 
     return parse
 
 
-def _lines_of(
-    log_files: pa.RecordBatch, files: Sequence[str], older: Sequence[str], known: Collection[LogFile]
-) -> Iterator[_Line]:
+def _lines_of(log_files: pa.RecordBatch, older: Sequence[str], known: Collection[LogFile]) -> Iterator[_Line]:
     """The new lines of these log files, and enough of those before, but for files that are `known`; each file in its
     order."""
     columns, place = ", ".join(_LINE), ", ".join(_LINE[:3])
+    files = sorted(set(log_files["held_in"].flatten().to_pylist()))
     sources = [f"SELECT {columns}, true is_new FROM {relation(files)} SEMI JOIN log_file USING ({place})"]
     unknown = [row for row in log_files.to_pylist() if (row["cluster_id"], row["node"], row["file_id"]) not in known]
     if older and unknown:

@@ -75,7 +75,7 @@ def run(context: Run) -> bool:
         if line_files:
             work = log_files_in(line_files)
             older = _older(context, line_files, batch)
-            written.add(engine.spread(work, parse_files(folder, line_files, older, ends), WRITTEN))
+            written.add(engine.spread(work, parse_files(folder, older, ends), WRITTEN))
         event_files = written.files["silver.group_event"]
         context.add("silver.group_event", event_files, batch.batch_id, batch.transaction)
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from rebalance_audit.commands.options import UsageError, size_bytes
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import PARCEL, LocalEngine, parcel
+from spark_jobs.spark_engine import SparkEngine
 from spark_jobs.stages.stage import Run
 from tests.spark_jobs.synthetic import a_generation, land
 
@@ -74,3 +76,19 @@ def test_sizes_are_read_as_people_write_them(text: str, expected: int) -> None:
 def test_a_size_that_is_none_is_refused_with_an_example() -> None:
     with pytest.raises(UsageError, match="write it as 16MB, 512k or 1g"):
         size_bytes("much")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("rows", "tasks"), [(3, 3), (63, 4), (160, 10), (10_000, 32)])
+def test_much_work_has_more_tasks_than_run_at_once(rows: int, tasks: int, spark: SparkSession) -> None:
+    def told(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers = [number for some in work for number in some["number"].to_pylist()]
+        yield pa.RecordBatch.from_pydict({"text": [f"{min(numbers)} {len(numbers)}"]})
+
+    engine = SparkEngine(spark)
+    assert engine.tasks_at_once == 4
+    found = engine.spread(pa.table({"number": list(range(rows))}), told, OUT)
+    parts = sorted(tuple(map(int, text.split())) for text in found["text"].to_pylist())
+    assert len(parts) == tasks
+    assert [first for first, _ in parts] == [sum(count for _, count in parts[:at]) for at in range(tasks)], "neighbours"
+    assert max(count for _, count in parts) - min(count for _, count in parts) <= 1
