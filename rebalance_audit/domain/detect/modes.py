@@ -75,6 +75,8 @@ def _mode_finding(history: History, spell: Spell, fallen: dict[str, HistoryStep]
 
 def _pause_regressions(history: History) -> list[Finding]:
     limits = history.limits
+    if len(history.attempts) <= limits.pause_baseline_count:  # as in most groups: none can have so many before it
+        return []
     past: deque[float] = deque(maxlen=limits.pause_baseline_span)
     found: list[Finding] = []
     run: list[tuple[HistoryStep, float, float]] = []
