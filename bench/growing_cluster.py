@@ -58,11 +58,22 @@ class WrittenRebalance:
     """(milliseconds, key, value)"""
 
     @classmethod
-    def of(cls, model: int, number: int, at_ms: int, *, by_failure: bool = False) -> WrittenRebalance:
+    def of(
+        cls, model: int, number: int, at_ms: int, *, by_failure: bool = False, has_default_names: bool = False
+    ) -> WrittenRebalance:
         """Generation `number` of a group at `at_ms`. Every second one began with a member's leaving, or its session's
-        end (`by_failure`); the others with the leader's new metadata."""
+        end (`by_failure`); the others with the leader's new metadata. `has_default_names`: members have the client id
+        of a Java consumer that was given none, else each one that nobody had before."""
         gone, group_id, partition = number // 2, f"group-{model:06d}", model % OFFSETS_PARTITIONS
-        left, leader = member_id(gone - 1, model), member_id(gone, model)
+
+        def client_of(name: int) -> tuple[str, str]:
+            """(client id, member id)"""
+            if not has_default_names:
+                return f"c{name}", member_id(name, model)
+            client_id = f"consumer-{group_id}-1"
+            return client_id, f"{client_id}-{name:08d}-0000-0000-0000-{model:012d}"
+
+        left, leader = client_of(gone - 1)[1], client_of(gone)[1]
         begun = f"Preparing to rebalance group {group_id} in state PreparingRebalance with old generation {number - 1} "
         if number % 2:
             why = f"leader {leader} re-joining group during Stable; client reason: cached metadata has changed"
@@ -86,7 +97,7 @@ class WrittenRebalance:
         topic = _topic(model)
         members = [
             classic_member(
-                member_id(name, model), client_id=f"c{name}", subscription=consumer_subscription((topic,)),
+                client_of(name)[1], client_id=client_of(name)[0], subscription=consumer_subscription((topic,)),
                 client_host=f"/10.{model >> 16}.{model >> 8 & 255}.{model & 255}",
                 assignment=consumer_assignment({topic: tuple(range(place, PARTITIONS, MEMBERS))}),
             )
@@ -120,11 +131,20 @@ def _line(text: str, at_ms: int, partition: int) -> str:
 class GrowingCluster:
     """Land rebalances with `land`; it goes on where it ended."""
 
-    def __init__(self, groups: int, seed: int = 1, share_of_one: float = 0.0, apart_ms: int = APART_MS) -> None:
+    def __init__(
+        self,
+        groups: int,
+        seed: int = 1,
+        share_of_one: float = 0.0,
+        apart_ms: int = APART_MS,
+        *,
+        has_default_names: bool = False,
+    ) -> None:
         """`share_of_one`: of all rebalances, those of one group; what is left is drawn evenly from all groups.
-        `apart_ms`: between two rebalances."""
+        `apart_ms`: between two rebalances. `has_default_names`: as in `WrittenRebalance.of`."""
         self._random = Random(seed)
         self._groups, self._share_of_one, self._apart_ms = groups, share_of_one, apart_ms
+        self._has_default_names = has_default_names
         self._generations: Counter[int] = Counter()
         self._offsets: Counter[int] = Counter()
         self._at_ms = BASE_MS
@@ -181,7 +201,7 @@ class GrowingCluster:
         self._generations[model] += 1
         number = self._generations[model]
         self._at_ms += self._apart_ms
-        what = WrittenRebalance.of(model, number, self._at_ms)
+        what = WrittenRebalance.of(model, number, self._at_ms, has_default_names=self._has_default_names)
         of_partition = records.setdefault(what.partition, [])
         for text in what.lines:
             self._log(text, lines)

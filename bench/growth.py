@@ -1,10 +1,12 @@
 """The cost of five new rebalances beside a growing history: CPU seconds of a cycle, stage by stage.
 
     python -m bench.growth [--sizes 1000 10000 100000] [--new 5] [--cycles 3] [--engine auto|spark|local]
-        [--of-a-group 10] [--apart-ms 60000] [--at-once 10000]
+        [--of-a-group 10] [--apart-ms 60000] [--at-once 10000] [--names new|default]
 
 The warehouse grows to each size in turn (bench.growing_cluster), everything through all stages with every check on.
 Then come cycles of a few new rebalances; of these the median is printed, in CPU seconds of this process and all below.
+With `--names new` each member has a client id that nobody had before. So its library is known when it leaves, and then
+the final rows of its whole life change. With `default` it is known at once, as that of most Java consumers is.
 The last column is a cycle at this size beside one at the first size: flat is 1.0. Below stands what
 `rebalance-audit run` takes for such a cycle from a cold start.
 """
@@ -74,8 +76,13 @@ def main() -> None:
     arguments.add_argument("--of-a-group", type=int, default=10, help="its rebalances on average, at the largest size")
     arguments.add_argument("--apart-ms", type=int, default=APART_MS, help="between two rebalances of the cluster")
     arguments.add_argument("--at-once", type=int, default=10_000, help="rebalances of history in one landing file")
+    arguments.add_argument("--names", choices=("new", "default"), default="new", help="client ids of members")
     given = arguments.parse_args()
-    cluster = GrowingCluster(groups=max(max(given.sizes) // given.of_a_group, 1), apart_ms=given.apart_ms)
+    cluster = GrowingCluster(
+        groups=max(max(given.sizes) // given.of_a_group, 1),
+        apart_ms=given.apart_ms,
+        has_default_names=given.names == "default",
+    )
     print(f"{'rebalances':>12}" + "".join(f"{name:>13}" for name in STAGES) + f"{'cycle':>9}{'against first':>15}")
     first: float | None = None
     with (
