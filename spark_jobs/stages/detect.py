@@ -24,7 +24,6 @@ from rebalance_audit.domain import tables
 from rebalance_audit.domain.detect import (
     ASKED_OF_MEMBERS,
     ASKED_OF_MOVEMENTS,
-    CLOCK_APART_MS,
     ClockReading,
     ClockStep,
     ContradictionCount,
@@ -43,10 +42,10 @@ from rebalance_audit.domain.detect import (
 from rebalance_audit.domain.detect.due import FIRST_STEP_MS, longest_hold_ms, may_begin, may_differ
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, record_ref, to_row
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import greatest, row_groups_of
-from rebalance_audit.warehouse.storage import relation
+from spark_jobs.clock_steps import with_steps
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
 from spark_jobs.group_rows import (
@@ -63,7 +62,7 @@ from spark_jobs.instants import times_of
 from spark_jobs.kept_folds import folded
 from spark_jobs.loud import Left, as_noted, leave, left_before, loud_ids
 from spark_jobs.plan import DETECT
-from spark_jobs.stages.stage import Batch, Run, added_files, next_batch, nothing_new, row_count
+from spark_jobs.stages.stage import Batch, Run, added_files, next_batch, nothing_new
 
 NAME, INPUTS, (OUTPUT,) = DETECT.name, DETECT.reads, DETECT.writes
 REBALANCES, TASKS = "silver.measured_rebalance", "silver.connect_task"
@@ -252,6 +251,8 @@ def _evidence_findings(context: Run, batch: Batch, seen: dict[str, int]) -> Sequ
 
 def _contradictions(context: Run, batch: Batch) -> list[ContradictionCount]:
     rows = context.warehouse.read(CONTRADICTIONS, version=batch.until[CONTRADICTIONS])
+    if not rows.num_rows:
+        return []
     with cursor() as db:
         db.register("contradiction", rows)
         counted = db.execute(
@@ -283,72 +284,16 @@ def _clocks(context: Run, batch: Batch, seen: dict[str, int]) -> list[ClockReadi
 
 def _clock_steps(context: Run, batch: Batch) -> list[ClockStep]:
     """The largest step back of each partition."""
-    known = folded(context.warehouse, "clock-steps", EVENTS, batch.until[EVENTS], _with_steps, form=1)
+    known = folded(context.warehouse, "clock-steps", EVENTS, batch.until[EVENTS], with_steps, form=1)
     return [ClockStep(**step) for step in (known or {}).get("steps", [])]
-
-
-_LAST = pa.schema(
-    [arrow_schema(EVENTS).field(c) for c in ("cluster_id", "topic", "partition", "offset", "at_ms", "ref")]
-)
-_ROWS_AT_ONCE = 1_000_000
-
-
-def _with_steps(known: dict[str, Any] | None, files: Sequence[str]) -> dict[str, Any] | None:
-    """`last`: the last record of each partition; `steps`: of each the largest step back. None if a record came that
-    lies before the last one."""
-    before = known or {"last": [], "steps": []}
-    place, partition = "cluster_id, topic, partition", "hash(cluster_id, topic, partition)"
-    parts = row_count(files) // _ROWS_AT_ONCE + 1
-    last: list[dict[str, Any]] = []
-    steps: list[dict[str, Any]] = list(before["steps"])
-    with cursor() as db:
-        db.register("last", pa.Table.from_pylist(before["last"], _LAST))
-        for part in range(parts):
-            fresh = (
-                f'SELECT {place}, "offset", at_ms FROM {relation(files)} '
-                f"WHERE source_kind = 'record' AND {partition} % {parts} = {part}"
-            )
-            late = db.execute(
-                f'SELECT 1 FROM ({fresh}) fresh JOIN last USING ({place}) WHERE fresh."offset" <= last."offset" LIMIT 1'
-            ).fetchone()
-            if late is not None:
-                return None
-            of_part = f'SELECT {place}, "offset", at_ms FROM last WHERE {partition} % {parts} = {part}'
-            event = f"({of_part} UNION ALL {fresh})"
-            found = db.execute(
-                f"""
-                SELECT {place}, at_ms, "offset", before_at_ms, before_offset
-                FROM (
-                    SELECT *, lag(at_ms) OVER place before_at_ms, lag("offset") OVER place before_offset FROM {event}
-                    WINDOW place AS (PARTITION BY {place} ORDER BY "offset")
-                ) WHERE before_at_ms - at_ms > {CLOCK_APART_MS}
-                """
-            )
-            steps += (_step(*row) for row in found.fetchall())
-            ends = db.execute(f'SELECT {place}, max("offset"), arg_max(at_ms, "offset") FROM {event} GROUP BY ALL')
-            last += (
-                dict(zip(_LAST.names, (*row, record_ref(*row[1:4])), strict=True)) for row in sorted(ends.fetchall())
-            )
-    largest: dict[tuple[str, str], dict[str, Any]] = {}
-    for step in sorted(steps, key=lambda s: (-s["back_ms"], s["ref"])):
-        largest.setdefault((step["cluster_id"], step["source"]), step)
-    return {"last": last, "steps": [largest[key] for key in sorted(largest)]}
-
-
-def _step(
-    cluster_id: str, topic: str, partition: int, at_ms: int, offset: int, before_at_ms: int, before_offset: int
-) -> dict[str, Any]:
-    return {
-        "cluster_id": cluster_id, "source": f"{topic}-{partition}", "back_ms": before_at_ms - at_ms,
-        "before_ref": record_ref(topic, partition, before_offset), "ref": record_ref(topic, partition, offset),
-        "at_ms": at_ms,
-    }  # fmt: skip
 
 
 def _undecoded(context: Run, batch: Batch) -> list[UndecodedCount]:
     rows = context.warehouse.read(
         "silver.undecoded", ["cluster_id", "ref", "reason", "at_ms"], version=batch.until["silver.undecoded"]
     )
+    if not rows.num_rows:
+        return []
     sources = pa.array([source_of(ref) for ref in rows.column("ref").to_pylist()], pa.string())
     with cursor() as db:
         db.register("refused", rows.append_column("source", sources))

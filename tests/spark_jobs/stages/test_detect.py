@@ -1,8 +1,10 @@
-"""What the stage detect works out of all evidence, part by part."""
+"""What the stage detect works out of all evidence, part by part or at once."""
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest.mock import Mock
 
@@ -11,6 +13,7 @@ import pytest
 
 from rebalance_audit.domain.detect import CLOCK_APART_MS, ContradictionCount, UndecodedCount
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from spark_jobs import clock_steps
 from spark_jobs.stages import detect
 from tests.steps import steps_in
 
@@ -24,11 +27,12 @@ def a_record(partition: int, offset: int, at_ms: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("rows_at_once", [1, 2, 1_000])
+@pytest.mark.parametrize(("rows_at_once", "few_rows"), [(1, 0), (2, 0), (1_000, 0), (1_000, 1_000)])
 def test_steps_of_clocks_are_found_however_many_records_are_looked_at_once(
-    rows_at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rows_at_once: int, few_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(detect, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(clock_steps, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(clock_steps, "_FEW_ROWS", few_rows)
     back_ms = CLOCK_APART_MS + 1
     batches = [
         [a_record(7, 1, 100 * back_ms), a_record(8, 5, 50 * back_ms), a_record(9, 3, 10)],
@@ -38,7 +42,7 @@ def test_steps_of_clocks_are_found_however_many_records_are_looked_at_once(
     files = [str(tmp_path / f"{number}.parquet") for number in range(2)]
     for file, rows in zip(files, batches, strict=True):
         pq.write_table(rows_to_table("silver.group_event", rows), file)
-        known = detect._with_steps(known, [file])
+        known = clock_steps.with_steps(known, [file])
     assert known is not None
     assert [(step["source"], step["back_ms"], step["before_ref"], step["ref"]) for step in known["steps"]] == [
         (f"{TOPIC}-7", back_ms, f"record:{TOPIC}-7@1", f"record:{TOPIC}-7@2"),
@@ -47,7 +51,29 @@ def test_steps_of_clocks_are_found_however_many_records_are_looked_at_once(
     assert {(row["partition"], row["offset"], row["ref"]) for row in known["last"]} == {
         (partition, offset, f"record:{TOPIC}-{partition}@{offset}") for partition, offset in ((7, 2), (8, 7), (9, 3))
     }
-    assert detect._with_steps(known, files[:1]) is None, "a record before the last one"
+    assert clock_steps.with_steps(known, files[:1]) is None, "a record before the last one"
+
+
+def test_few_records_show_the_steps_that_many_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = Random(7)
+    known: list[dict[str, Any] | None] = [None, None]
+    for number in range(30):
+        file, offset = str(tmp_path / f"{number}.parquet"), 100 * number
+        rows = [
+            a_record(random.randrange(4), offset + n, random.randrange(10 * CLOCK_APART_MS))
+            for n in range(random.randrange(9))
+        ]
+        lines = [{"cluster_id": "c", "source_kind": "log", "at_ms": 5, "ref": f"log:n/server.log#{number}"}]
+        random.shuffle(rows)
+        pq.write_table(rows_to_table("silver.group_event", [*rows, *lines]), file)
+        for at, few_rows in enumerate((0, 1_000)):
+            monkeypatch.setattr(clock_steps, "_FEW_ROWS", few_rows)
+            known[at] = clock_steps.with_steps(known[at], [file])
+        assert known[0] is not None
+        assert known[1] is not None
+        assert known[0]["steps"] == known[1]["steps"]
+        by_place = itemgetter("cluster_id", "topic", "partition")
+        assert sorted(known[0]["last"], key=by_place) == sorted(known[1]["last"], key=by_place)
 
 
 def steps_with(clusters: int, monkeypatch: pytest.MonkeyPatch) -> int:
