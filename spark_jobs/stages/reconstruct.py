@@ -21,23 +21,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
-from rebalance_audit.domain import tables
 from rebalance_audit.domain.gather.clocks import NodeClock
 from rebalance_audit.domain.gather.groups import group_evidence
 from rebalance_audit.domain.gather.windows import AROUND, WINDOW, Checkpoint, Piece, reconstruct_in_windows
 from rebalance_audit.domain.model import CommitMark, GroupEvidence, Rebalance
 from rebalance_audit.domain.reconstruct import Contradiction
-from rebalance_audit.domain.reconstruct.standstills import LEAST_MS, MISSED_COMMITS, OPEN_AFTER_MS, SLACK_MS
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
-from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import files_with_values
 from spark_jobs.belonging import Belonging, homes_of_nameless
+from spark_jobs.commits.shown import groups_shown_anew
 from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.group_evidence import Clocks, node_clocks, settings_of
-from spark_jobs.group_rows import GROUP, Place, places_table, rows_of_groups
+from spark_jobs.group_rows import GROUP, Place, places_table
 from spark_jobs.metadata_log import logged_topic_names
 from spark_jobs.parcel_plan import ParcelPlan, Start, evidence_of, evidence_sizes, plan_of
 from spark_jobs.parcels import groups_in, packing
@@ -160,65 +157,7 @@ def _dirty(context: Run, batch: Batch, homes: Belonging) -> set[Place]:
     ).to_pylist():
         groups = homes.lines.get(row["cluster_id"], {}).get(row["ref"], ())
         dirty |= {(row["cluster_id"], group) for group in groups}
-    return dirty | _marked(context, batch)
-
-
-def _marked(context: Run, batch: Batch) -> set[Place]:
-    """Groups whose commits show something new. A mark after the group's last record that only became longer shows
-    nothing new: the fold uses its begin, its long gaps, and whether others went on long after it."""
-    marks, warehouse = "silver.commit_mark", context.warehouse
-    since, until = batch.since[marks], batch.until[marks]
-    if since < 0:
-        return _places(warehouse.changed_keys(marks, GROUP.names, None, until))
-    place = list(tables.SILVER_COMMIT_MARK.key)
-    changed = warehouse.changed_keys(marks, place, since, until)
-    groups = changed.group_by(GROUP.names).aggregate([]).select(GROUP.names).cast(GROUP)
-    asked = ["first_at_ms", "topic_id", "last_at_ms", "gap_from_at_ms", "gap_to_at_ms", "second_gap_ms", "after_at_ms"]
-    columns = [*place, *asked]
-    now = rows_of_groups(warehouse, marks, columns, groups, version=until)
-    try:
-        before = rows_of_groups(warehouse, marks, columns, groups, version=since)
-    except (duckdb.IOException, FileNotFoundError):  # cleaned up meanwhile
-        before = now.slice(0, 0)
-    records = rows_of_groups(
-        warehouse,
-        "silver.group_event",
-        [*GROUP.names, "offset"],
-        groups,
-        "source_kind = 'record'",
-        version=batch.until["silver.group_event"],
-        asked=["source_kind"],
-    )
-    keys = ", ".join(place)
-    # Only a gap that may be a standstill counts: the longest gap of any group grows now and then.
-    compared = (
-        f"{keys}, first_at_ms, topic_id, CASE WHEN gap_to_at_ms - gap_from_at_ms >= "
-        f"greatest({LEAST_MS}, {MISSED_COMMITS} * second_gap_ms + {SLACK_MS}) THEN [gap_to_at_ms, after_at_ms] END"
-    )
-    with cursor() as db:
-        for name, data in (("changed", changed), ("now", now), ("known", before), ("record", records)):
-            db.register(name, data)
-        # Materialized: joined in another order, all marks of a group would meet all others.
-        rows = db.execute(
-            f"""
-            WITH grown AS MATERIALIZED (FROM now SEMI JOIN changed USING ({keys})),
-                was AS MATERIALIZED (FROM known SEMI JOIN changed USING ({keys})),
-                longer AS MATERIALIZED (
-                    SELECT cluster_id, group_id, was.last_at_ms from_ms, grown.last_at_ms to_ms
-                    FROM grown JOIN was USING ({keys}) WHERE was.last_at_ms < grown.last_at_ms
-                )
-            SELECT DISTINCT cluster_id, group_id FROM changed LEFT JOIN (
-                SELECT {keys} FROM (SELECT {compared} FROM grown INTERSECT SELECT {compared} FROM was)
-                LEFT JOIN (
-                    SELECT cluster_id, group_id, max("offset") last_record FROM record GROUP BY ALL
-                ) USING (cluster_id, group_id)
-                WHERE first_offset > coalesce(last_record, -1)
-            ) same USING ({keys}) WHERE same.first_offset IS NULL
-            UNION SELECT DISTINCT cluster_id, group_id FROM longer JOIN now silent USING (cluster_id, group_id)
-            WHERE silent.last_at_ms + {OPEN_AFTER_MS} < to_ms AND silent.last_at_ms + {OPEN_AFTER_MS} >= from_ms
-            """
-        ).fetchall()
-    return set(rows)
+    return dirty | groups_shown_anew(context, batch)
 
 
 def _moved(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[Place]:
