@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rebalance_audit.domain.gather.belonging import routes_of
 from rebalance_audit.domain.gather.clocks import NodeClock
@@ -20,7 +21,7 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least, held_in, row_count_of, row_groups_of
 from spark_jobs.belonging import Belonging
 from spark_jobs.group_evidence import Clocks
-from spark_jobs.group_rows import GROUP, Place, of_keys, places_table
+from spark_jobs.group_rows import GROUP, Place, few_of_keys, of_keys, places_table
 from spark_jobs.stages.stage import Batch, Run
 from spark_jobs.task_files import ASKED_AT_MOST, Numbers, row_groups
 
@@ -30,6 +31,8 @@ BUCKET_BYTES = 8 << 20
 _LEAST_BYTES = 256 << 10
 """Less is not worth a task."""
 _IN_MEMORY_ROWS = 200_000
+_FEW_ROWS = 20_000
+"""Rows of row groups that are read to know the sizes of few groups, without DuckDB."""
 _DAY_MS = 86_400_000
 """More than a log's local time can differ from the instant."""
 
@@ -117,9 +120,37 @@ def evidence_sizes(
     context: Run, batch: Batch, wanted: set[Place], starts: Mapping[Place, Start], clocks: Clocks
 ) -> dict[Place, int]:
     """Bytes of each wanted group's own evidence as Arrow has it, roughly."""
+    few = _sizes_of_few(context, batch, wanted, starts, clocks)
+    if few is not None:
+        return few
     with _pieces(context, batch, wanted, starts, clocks) as db:
         rows = db.execute("SELECT cluster_id, group_id, sum(size)::BIGINT FROM piece GROUP BY ALL").fetchall()
     return dict.fromkeys(wanted, 0) | {(cluster_id, group_id): size for cluster_id, group_id, size in rows}
+
+
+def _sizes_of_few(
+    context: Run, batch: Batch, wanted: set[Place], starts: Mapping[Place, Start], clocks: Clocks
+) -> dict[Place, int] | None:
+    """The same where few row groups may hold any of it; None where they are many. To ask DuckDB takes longer."""
+    groups, before_ms = places_table(wanted), _most_behind_ms(clocks)
+    sizes = dict.fromkeys(wanted, 0)
+    for table, at_ms, size_columns in ((EVENTS, "at_ms", ("value", "detail")), (MARKS, "first_at_ms", ())):
+        files = context.warehouse.files(table, batch.until[table])
+        if row_count_of(row_groups_of(files, "group_id", set(groups["group_id"].to_pylist()))) > _FEW_ROWS:
+            return None
+        of_table = context.warehouse.schema(table)
+        read = pa.schema([of_table.field(name) for name in (*GROUP.names, at_ms, *size_columns)])
+        rows = few_of_keys(files, groups, read, Least(at_ms, "group_id", _floors(wanted, starts, before_ms)))
+        if rows is None:
+            return None
+        lengths = [pc.binary_length(rows[name]) for name in size_columns]
+        size = pc.fill_null(pc.add(pc.coalesce(*lengths), 200), 0) if lengths else pa.repeat(100, rows.num_rows)
+        summed = rows.select(GROUP.names).append_column("size", size).group_by(GROUP.names).aggregate([("size", "sum")])
+        for cluster_id, group_id, byte_count in zip(
+            *(summed[c].to_pylist() for c in (*GROUP.names, "size_sum")), strict=True
+        ):
+            sizes[cluster_id, group_id] += byte_count
+    return sizes
 
 
 def _cuts(

@@ -111,6 +111,20 @@ def test_each_group_is_brought_all_that_shows_it(
     assert brought == stored.groups
 
 
+def test_few_rows_have_the_sizes_that_many_have(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    context: Any = SimpleNamespace(warehouse=stored.warehouse)
+    batch: Any = SimpleNamespace(until=stored.until)
+    places = {(stored.cluster_id, group_id) for group_id in (*stored.groups, "nobody")}
+    instants = sorted(row["at_ms"] for row in stored.warehouse.read(parcel_plan.EVENTS, ["at_ms"]).to_pylist())
+    starts = {min(places): parcel_plan.Start(instants[len(instants) // 2], frozenset())}
+    for some in ({}, starts):
+        few = parcel_plan.evidence_sizes(context, batch, places, some, stored.clocks)
+        assert sum(few.values()) > 0
+        with monkeypatch.context() as patch:
+            patch.setattr(parcel_plan, "_FEW_ROWS", 0)
+            assert parcel_plan.evidence_sizes(context, batch, places, some, stored.clocks) == few
+
+
 def test_of_a_group_that_nobody_wants_nothing_is_brought(stored: Stored) -> None:
     wanted = min(stored.groups)
     assert list(_brought(stored, stored.plan({wanted}))) == [wanted]
