@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -19,8 +19,9 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs import record_files
-from spark_jobs.commits import joining, partial_marks, shares
+from spark_jobs.commits import joining, joining_few, partial_marks, shares
 from spark_jobs.commits.buffers import Ints
+from spark_jobs.commits.group_records import records_of_groups
 from spark_jobs.commits.keys import groups_of
 from spark_jobs.commits.partial_marks import PARTIAL_MARK
 from spark_jobs.commits.stretches import Boundaries, Place
@@ -63,9 +64,7 @@ def concerned_groups(files: Sequence[str], event_files: Sequence[str]) -> Concer
 def group_records_of(context: Run, concerned: Concerned) -> pa.Table:
     """Places of the known group records, by group. The events of this batch are committed already, so theirs are among
     them."""
-    columns = [*_PLACE, "offset"]
-    where, asked = "source_kind = 'record'", ["source_kind"]
-    known = rows_of_groups(context.warehouse, "silver.group_event", columns, concerned, where, asked=asked)
+    known = records_of_groups(context.warehouse, [*_PLACE, "offset"], concerned)
     return known.sort_by([(column, "ascending") for column in (*_PLACE, "offset")])
 
 
@@ -127,22 +126,37 @@ def commit_marks(
         concerned = pa.concat_tables([concerned, more]).group_by(GROUP.names).aggregate([])
         group_records = group_records_of(context, concerned)
         boundaries = boundaries_of(group_records)
-    with cursor() as db:
-        new = rows_for_driver(partial, PARTIAL_MARK)
-        inputs = {"partial": new, "cut": group_records, "uncertain": uncertain, "floor": floor}
-        for name, data in inputs.items():
-            db.register(name, data)
-        least = None if files is None or uncertain.num_rows else _least(db, files, concerned)
-        again = _look_at_known(db, context, concerned, least)
-        if least is not None and again.num_rows:
-            again = _look_at_known(db, context, concerned, None)
-        db.register("rebuilt", _rebuilt(context, batch, engine, again, boundaries))
-        joined = joining.join(db)
+    new = rows_for_driver(partial, PARTIAL_MARK)
+    joined = None if uncertain.num_rows else _joined_few(context, new, group_records, concerned, files)
+    if joined is None:
+        with cursor() as db:
+            inputs = {"partial": new, "cut": group_records, "uncertain": uncertain, "floor": floor}
+            for name, data in inputs.items():
+                db.register(name, data)
+            least = None if files is None or uncertain.num_rows else _least(db, files, concerned)
+            again = _look_at_known(db, context, concerned, least)
+            if least is not None and again.num_rows:
+                again = _look_at_known(db, context, concerned, None)
+            db.register("rebuilt", _rebuilt(context, batch, engine, again, boundaries))
+            joined = joining.join(db)
     # Most are no one's yet: named all the same, so that few files are asked for them.
     keys = pa.concat_tables([joined.replaced, joined.rows.select(joining.KEY.names)])
     keys = keys.group_by(joining.KEY.names).aggregate([])
     done = None if files is None else batch.transaction
     context.replace("silver.commit_mark", joined.rows, keys, batch.batch_id, done)
+
+
+def _joined_few(
+    context: Run, partial: pa.Table, group_records: pa.Table, concerned: pa.Table, files: Sequence[str] | None
+) -> joining.Joined | None:
+    """None where marks are many, or commits must be folded again."""
+    if max(partial.num_rows, group_records.num_rows, 0 if files is None else row_count(files)) > joining_few.FEW_ROWS:
+        return None
+    least = None
+    if files is not None:
+        least = _least_of(concerned, joining_few.last_records(files, partial, group_records))
+    known = rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned, least=least)
+    return None if known.num_rows > joining_few.FEW_ROWS else joining_few.joined(partial, known, group_records)
 
 
 def _commit_shares(
@@ -205,9 +219,8 @@ def _least(db: duckdb.DuckDBPyConnection, files: Sequence[str], concerned: pa.Ta
     last group record before that is in an earlier stretch than any new commit, and no new group record cuts it.
     """
     where = "cluster_id, topic, partition"
-    floors = dict.fromkeys(concerned["group_id"].to_pylist(), _NO_OFFSET)
     if not files:
-        return Least("last_offset", "group_id", floors)
+        return _least_of(concerned, {})
     rows = db.execute(
         f"""
         WITH news AS (SELECT {where}, min("offset") AS first_new FROM {relation(files)} GROUP BY ALL),
@@ -223,8 +236,13 @@ def _least(db: duckdb.DuckDBPyConnection, files: Sequence[str], concerned: pa.Ta
         LEFT JOIN before USING ({where}, group_id) GROUP BY group_id
         """
     ).fetchall()
-    floors |= {group_id: last_old + 1 for group_id, last_old in rows}
-    return Least("last_offset", "group_id", floors)
+    return _least_of(concerned, dict(rows))
+
+
+def _least_of(concerned: pa.Table, last_records: Mapping[str, int]) -> Least:
+    """Marks that end behind these records of their groups; of groups without new evidence none."""
+    floors = dict.fromkeys(concerned["group_id"].to_pylist(), _NO_OFFSET)
+    return Least("last_offset", "group_id", floors | {group_id: at + 1 for group_id, at in last_records.items()})
 
 
 _DUCK_COMMITS = (

@@ -10,8 +10,8 @@ import pytest
 
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
+from spark_jobs.commits import joining_few, shares
 from spark_jobs.commits import marks as marks_of_commits
-from spark_jobs.commits import shares
 from tests.spark_jobs.synthetic import BASE_MS, Row, a_commit, a_generation, a_line, a_marker, a_record, land
 
 
@@ -86,9 +86,11 @@ STORY = [
 STORY_MARKS = [(1, 1, 1), (2, 2, 1), (4, 5, 2), (8, 10, 2), (9, 9, 1)]
 
 
-@pytest.fixture(params=["few", "many"])
+@pytest.fixture(params=["few", "some", "many"])
 def news(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Marks of few news are joined in one piece, those of many in tasks, some groups to each."""
+    """Marks of few news are joined in one piece, those of many in tasks, some groups to each. DuckDB joins all but
+    few."""
+    monkeypatch.setattr(joining_few, "FEW_ROWS", joining_few.FEW_ROWS if request.param == "few" else 0)
     if request.param == "many":
         monkeypatch.setattr(marks_of_commits, "_KEYS_AT_MOST", 0)
         monkeypatch.setattr(shares, "ROWS", 1)
