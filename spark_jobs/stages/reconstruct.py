@@ -22,6 +22,7 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rebalance_audit.domain.gather.clocks import NodeClock
 from rebalance_audit.domain.gather.groups import group_evidence
@@ -142,8 +143,11 @@ def _dirty(context: Run, batch: Batch, homes: Belonging) -> set[Place]:
     warehouse = context.warehouse
     events = "silver.group_event"
     since, until = batch.since, batch.until
-    named = warehouse.changed_keys(events, GROUP.names, since[events], until[events], "group_id IS NOT NULL")
-    dirty = _places(named)
+    named = warehouse.changed_keys(events, GROUP.names, since[events], until[events])
+    is_named = pc.is_valid(named["group_id"])
+    dirty = _places(named.filter(is_named)) | groups_shown_anew(context, batch)
+    if pc.all(is_named, min_count=0).as_py():
+        return dirty
     columns = ["cluster_id", "source_kind", "kind", "topic", "node"]
     for row in warehouse.changed_keys(events, columns, since[events], until[events], "group_id IS NULL").to_pylist():
         routes = homes.routes.get(row["cluster_id"], {})
@@ -157,7 +161,7 @@ def _dirty(context: Run, batch: Batch, homes: Belonging) -> set[Place]:
     ).to_pylist():
         groups = homes.lines.get(row["cluster_id"], {}).get(row["ref"], ())
         dirty |= {(row["cluster_id"], group) for group in groups}
-    return dirty | groups_shown_anew(context, batch)
+    return dirty
 
 
 def _moved(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[Place]:
