@@ -13,7 +13,7 @@ from pathlib import Path
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.situation import TooLittle, situation_of
-from rebalance_audit.domain.replay.whatif import Fit, fit_of
+from rebalance_audit.domain.replay.whatif import LEAST_FIT, Fit, fit_of
 from tests.captures import CAPTURES, gathered, name_of
 from tests.standstill_truth import true_standstill
 from tests.truth import scenario
@@ -25,7 +25,7 @@ SHORT_SECONDS = 0.5
 def fits(captures: Sequence[Path]) -> Iterator[str]:
     """One row of a table per group that has rebalances, and what they come to; captures without one are left out."""
     found: list[tuple[Fit, str]] = []
-    yield "| capture, group | rebalances | causes | replayed s | measured s | bounds | clients s | |"
+    yield "| capture, group | rebalances | causes | replayed s | measured s | bounds | clients s | refused for |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for capture in captures:
         for group in gathered(capture).groups:
@@ -46,10 +46,16 @@ def fits(captures: Sequence[Path]) -> Iterator[str]:
             yield (
                 f"| {name} | {fit.rebalances:.0%} | {fit.causes:.0%} | {fit.cost_seconds:.1f} | "
                 f"{fit.measured_seconds:.1f} | {fit.measured_lower_seconds:.1f} – {upper} | "
-                f"{clients} | {fit.refused or ''} |"
+                f"{clients} | {_refused_for(fit)} |"
             )
     yield ""
     yield from _summed_up(found)
+
+
+def _refused_for(fit: Fit) -> str:
+    if fit.refused is None:
+        return ""
+    return "its causes" if min(fit.rebalances, fit.causes) < LEAST_FIT else "its cost"
 
 
 def _summed_up(found: Sequence[tuple[Fit, str]]) -> Iterator[str]:
