@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,27 +76,47 @@ def object_store(_running_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -
     _running_store.fault = None
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This process waits for a store no longer than a second, and asks once more at most."""
+def _forget_clients() -> None:
+    """Those of this process are made again, with the limits of then."""
     from rebalance_audit.warehouse import object_store as client
     from rebalance_audit.warehouse import queries
 
-    def forget_clients() -> None:
-        queries.close(queries._shared())
-        queries._shared.cache_clear()
-        for db in queries._databases:  # those that another test left open
-            for scheme in queries._schemes:
-                db.unregister_filesystem(scheme)
-        queries._schemes.clear()
-        for made in (client._bucket, client._file_system, client._arrow_file_system):
-            made.cache_clear()
+    queries.close(queries._shared())
+    queries._shared.cache_clear()
+    for db in queries._databases:  # those that another test left open
+        for scheme in queries._schemes:
+            db.unregister_filesystem(scheme)
+    queries._schemes.clear()
+    for made in (client._bucket, client._file_system, client._arrow_file_system):
+        made.cache_clear()
 
-    for limit in ("ANSWER_WITHIN_S", "RETRY_WITHIN_S", "MAX_RETRIES"):
-        monkeypatch.setattr(client, limit, 1)
-    forget_clients()
+
+@pytest.fixture
+def asks_twice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process asks a store once more at most. For each answer it waits as long as always: on a loaded machine a
+    store that is well takes seconds, and a refusal must not look like silence."""
+    from rebalance_audit.warehouse import object_store as client
+
+    monkeypatch.setattr(client, "MAX_RETRIES", 1)
+    _forget_clients()
     yield
-    forget_clients()
+    _forget_clients()
+
+
+@pytest.fixture
+def impatient(asks_twice: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """`with impatient():` this process, and what it opens then, waits for an answer no longer than a second."""
+    from rebalance_audit.warehouse import object_store as client
+
+    @contextmanager
+    def briefly() -> Iterator[None]:
+        with monkeypatch.context() as patched:
+            patched.setattr(client, "ANSWER_WITHIN_S", 1)
+            _forget_clients()
+            yield
+        _forget_clients()
+
+    return briefly
 
 
 @pytest.fixture

@@ -184,7 +184,7 @@ def test_a_warehouse_nobody_published_is_distinguished_from_none(tmp_path: Path)
 
 @pytest.mark.parametrize(("is_written", "state"), [(False, Health.OPTIONAL), (True, Health.FAULT)])
 def test_a_warehouse_that_may_only_be_read_is_found_out_by_writing(
-    object_store: ObjectStore, store_url: str, impatient: None, *, is_written: bool, state: Health
+    object_store: ObjectStore, store_url: str, asks_twice: None, *, is_written: bool, state: Health
 ) -> None:
     first, second = doctor.warehouse(store_url)
     assert (first.state, second.state) == (Health.OPTIONAL, Health.OK)

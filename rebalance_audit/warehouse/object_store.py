@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import io
 import os
+import re
 import threading
 from collections import OrderedDict
 from datetime import datetime, timedelta
@@ -297,8 +298,8 @@ def fault_sentence(error: BaseException) -> str | None:
     texts: list[str] = []
     seen: BaseException | None = error
     while seen is not None and len(texts) < 8:
-        said, _, debug = f"{type(seen).__name__} {seen}".partition("Debug source")
-        texts += [said, "timed out" if "kind: Timeout" in debug else ""]  # obstore says it there alone
+        said, _, debug = f"{type(seen).__name__} {seen}".partition("Debug source")  # where obstore says it, and alone
+        texts += [said, "timed out" if "kind: Timeout" in debug or _was_silent(said) else ""]
         seen = seen.__cause__ or seen.__context__
     text = " ".join(texts).lower()
     if not any(word in text for word in _OF_A_STORE):
@@ -310,6 +311,16 @@ def fault_sentence(error: BaseException) -> str | None:
             fault = sentence.format(store=_without_secrets(store), bucket=name)
             return f"{location}: {fault}. What was committed before is whole; nothing half-written is visible."
     return None
+
+
+_TRIES = re.compile(r" in ([\d.]+)s(?:, after (\d+) retries)?")
+
+
+def _was_silent(text: str) -> bool:
+    """Whether each try took as long as we wait for an answer. deltalake says "error sending request" and no more, of a
+    store that is slow as of one that is away; but to one that is away no try takes longer than CONNECT_WITHIN_S."""
+    tried = _TRIES.search(text)
+    return tried is not None and float(tried[1]) >= ANSWER_WITHIN_S * (int(tried[2] or 0) + 1)
 
 
 _OF_A_STORE = ("generic s3", "generic gcs", "generic microsoftazure", "error performing", "object at location")

@@ -64,7 +64,7 @@ def test_what_others_wrote_meanwhile_stays(tmp_path: Path) -> None:
 
 
 def test_the_watchdog_barks_when_the_store_itself_is_away(
-    object_store: ObjectStore, store_url: str, tmp_path: Path, impatient: None, receiver: Webhook
+    object_store: ObjectStore, store_url: str, tmp_path: Path, asks_twice: None, receiver: Webhook
 ) -> None:
     log = tmp_path / "server.log"
     settings = CollectSettings(cluster_id="c", logs=[("broker-1", str(log))])

@@ -35,7 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def location(made: Path, object_store: ObjectStore, impatient: None) -> str:
+def location(made: Path, object_store: ObjectStore, asks_twice: None) -> str:
     """The same warehouse in a store."""
     name = f"faults-{uuid.uuid4().hex[:8]}"
     object_store.make_bucket(name)
@@ -124,7 +124,7 @@ def test_a_reader_says_when_credentials_expire_in_the_middle_and_else_writes_not
 
 
 def test_an_auditor_who_may_only_read_verifies_the_log(
-    object_store: ObjectStore, store_url: str, impatient: None, capfd: pytest.CaptureFixture[str]
+    object_store: ObjectStore, store_url: str, asks_twice: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for verb in (["import", "-q", CAPTURE], ["run", "-q"]):
         assert cli.run([*verb, "-w", store_url]) == 0

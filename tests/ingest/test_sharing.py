@@ -208,7 +208,7 @@ def test_collectors_that_are_killed_lose_and_double_nothing(
         for process in running.values():
             process.send_signal(signal.SIGKILL)
             process.wait()
-        assert started(address, tmp_path, "f", "end").wait(60) == 0
+        assert started(address, tmp_path, "f", "end").wait(600) == 0
     finally:
         for process in running.values():
             process.kill()
@@ -319,7 +319,7 @@ def test_a_store_that_refuses_in_the_middle_is_a_sentence_and_nothing_is_lost(
     address: str,
     object_store: ObjectStore,
     store_url: str,
-    impatient: None,
+    asks_twice: None,
     fault: Callable[[int], Fault],
     says: str,
     share_as: str | None,

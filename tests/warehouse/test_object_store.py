@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -223,18 +225,38 @@ def test_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cannot be reached" in sentence(caught.value)
 
 
-@pytest.mark.parametrize("after", [0, 3])
+@pytest.mark.parametrize("after", [0, 5, 8])
 def test_a_store_that_does_not_answer_in_time(
-    object_store: ObjectStore, store_url: str, impatient: None, after: int
+    object_store: ObjectStore,
+    store_url: str,
+    impatient: Callable[[], AbstractContextManager[None]],
+    after: int,
 ) -> None:
-    warehouse = Warehouse.open(store_url, create=True)
-    warehouse.append(FINDING, findings("a"))
+    Warehouse.open(store_url, create=True).append(FINDING, findings("a"))
     object_store.fault = faults.slow(1.5, after)
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - whichever library meets it first
-        warehouse.replace(FINDING, findings("a2", "b"), keys("a", "b"))
-    assert "does not answer in time" in sentence(caught.value)
+    with impatient():
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - whichever library meets it first
+            Warehouse.open(store_url).replace(FINDING, findings("a2", "b"), keys("a", "b"))
+        assert "does not answer in time" in sentence(caught.value)
     object_store.fault = None
     assert subjects(store_url) in (["a"], ["a2", "b"])  # all or nothing
+
+
+@pytest.mark.parametrize(
+    ("tries", "said"),
+    [("60.2s, after 1 retries", "does not answer in time"), ("30.1s", "does not answer in time"),
+     ("6.8s, after 6 retries", "cannot be reached"), ("38.1s, after 6 retries", "cannot be reached")],
+)  # fmt: skip
+def test_what_deltalake_says_of_a_slow_store_is_told_from_one_that_is_away(
+    store_url: str, tries: str, said: str
+) -> None:
+    """deltalake 1.6.6, to a port that nobody listens to and to a server that is silent: the same but for the time."""
+    Warehouse.open(store_url, create=True)
+    error = OSError(
+        f"Generic S3 error: Error performing PUT http://127.0.0.1:1/b/w/a.parquet in {tries}, max_retries: 6, "
+        "retry_timeout: 60s  - HTTP error: error sending request"
+    )
+    assert said in sentence(error)
 
 
 @pytest.mark.parametrize("url", ["ftp://host/w", "s3://", "http://host/w"])
