@@ -41,7 +41,8 @@ spark.speculation.multiplier 1.2
 spark.speculation.quantile 0.3
 spark.speculation.minTaskRuntime 100ms
 """
-WITHIN_S = 900
+WITHIN_S = 3_600
+"""Beside other work each start of a worker takes a minute."""
 
 
 @dataclass(slots=True, kw_only=True)
