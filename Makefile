@@ -84,6 +84,11 @@ cluster: $(STAMP) ## The stages on a Spark standalone cluster over an S3 server:
 cluster-kills: $(STAMP) ## The same by spark-submit, a worker killed in each stage, speculation on (CAPTURES="FOLDER…", or --all)
 	$(BIN)/python -m tests.spark_jobs.on_cluster $(CAPTURES)
 
+cluster-scale: $(STAMP) ## First runs on such a cluster beside local[2], in turns (FLAGS="--sizes 20000 60000 --times 2 --store")
+	$(BIN)/python -m bench.cluster $(FLAGS)
+
+cluster-all: cluster cluster-kills cluster-scale ## All three: equality, faults, and the scale table
+
 test-broker: $(STAMP) ## Live scenarios on real Kafka and Connect
 	$(call tier,live cluster,broker and not (airflow or browser),java javac mvn)
 
@@ -191,6 +196,6 @@ bench: $(STAMP) ## Every benchmark
 clean: ## Remove what builds and runs left behind (not .venv)
 	rm -rf .build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build ./*.egg-info spark-warehouse
 
-.PHONY: help setup requirements archive cluster cluster-kills check-infra lint test test-domain test-spark test-differential \
+.PHONY: help setup requirements archive cluster cluster-kills cluster-scale cluster-all check-infra lint test test-domain test-spark test-differential \
 	test-broker test-airflow test-browser site tour sbom matrix demo live up test-up test-up-airflow doctor \
 	capture pictures score unions compare-versions differential faults fuzz bench clean

@@ -54,15 +54,23 @@ class Watched(threading.Thread):
     def cpu_s(self) -> float:
         return sum(self._cpu_s.values())
 
+    def spent_so_far(self) -> float:
+        """CPU seconds of those who are there now."""
+        self._look()
+        return self.cpu_s
+
     def run(self) -> None:
         while not self.is_over.wait(0.1):
-            bytes_ = 0
-            for each in self._there():
-                with suppress(psutil.Error):  # it ended meanwhile
-                    bytes_ += each.memory_info().rss
-                    times = each.cpu_times()
-                    self._cpu_s[each.pid, each.create_time()] = times.user + times.system
-            self.mb = max(self.mb, bytes_ / 1e6)
+            self._look()
+
+    def _look(self) -> None:
+        bytes_ = 0
+        for each in self._there():
+            with suppress(psutil.Error):  # it ended meanwhile
+                bytes_ += each.memory_info().rss
+                times = each.cpu_times()
+                self._cpu_s[each.pid, each.create_time()] = times.user + times.system
+        self.mb = max(self.mb, bytes_ / 1e6)
 
     def _there(self) -> list[psutil.Process]:
         with suppress(psutil.Error):

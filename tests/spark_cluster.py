@@ -65,6 +65,11 @@ class SparkCluster:
                 process.kill()
                 process.wait()
 
+    @property
+    def pids(self) -> list[int]:
+        """The master's and the workers'."""
+        return [process.pid for process in (self._master, *self._workers) if process is not None]
+
     def _replace_dead(self) -> None:
         """As a supervisor does on every host."""
         while not self._is_ending.wait(0.5):
