@@ -15,7 +15,6 @@ from typing import Any
 
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.model import SourceRecord
-from rebalance_audit.domain.records.commit_keys import is_commit_key
 from rebalance_audit.live.heard import AnyLanded, Heard
 from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.live.present import Present
@@ -315,8 +314,7 @@ class Judge(threading.Thread):
     def _wanted(self, memory: ClusterMemory, heard: Heard) -> Iterator[SourceRecord]:
         """All records except commits of groups that are not in memory."""
         self._recent.add(self._clock(), heard.offsets)
-        keys: list[bytes | None] = heard.offsets.rows["key"].to_pylist()
-        chosen = [n for n, k in enumerate(keys) if not is_commit_key(k) or memory.is_wanted_commit(k or b"")]
+        chosen = memory.wanted(heard.offsets.rows["key"].to_pylist())
         yield from heard.offsets.records(heard.cluster_id, chosen)
         yield from heard.others.records(heard.cluster_id)
 

@@ -35,7 +35,7 @@ from rebalance_audit.domain.model import (
     changed,
 )
 from rebalance_audit.domain.reconstruct import is_connect_group, reconstruct
-from rebalance_audit.domain.records.commit_keys import group_of_commit_key
+from rebalance_audit.domain.records.commit_keys import wanted_keys
 from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.live.group_memory import Event, GroupMemory, GroupPast
 from rebalance_audit.live.remembered import RememberedCluster
@@ -138,9 +138,9 @@ class ClusterMemory:
             groups.discard(group_id)
         self._around.erase(group_id)
 
-    def is_wanted_commit(self, key: bytes) -> bool:
-        """Whether this commit is of a group in memory."""
-        return group_of_commit_key(key) in self._keys
+    def wanted(self, keys: Iterable[bytes | None]) -> list[int]:
+        """The numbers of the keys of records that are to be taken: all but commits of groups that are not in memory."""
+        return wanted_keys(keys, self._keys)
 
     def see(self, at_ms: int) -> None:
         """Evidence reaches to this instant."""

@@ -15,7 +15,7 @@ from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import CommitMark, LogEvent, Rebalance, SourceLine, SourceRecord
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.domain.records.commit_keys import group_of_commit_key, is_commit_key
+from rebalance_audit.domain.records.commit_keys import is_commit_key, wanted_keys
 from rebalance_audit.domain.tables import SEVERITIES
 from rebalance_audit.live import group_memory
 from rebalance_audit.live.group_memory import GroupPast
@@ -105,7 +105,7 @@ def test_a_group_comes_with_its_past_and_what_came_twice_is_there_once() -> None
     pieces = list(arrivals(capture))
     known = {record.ref for record in evidence.records[: half - 2]}
     for records, _ in pieces:
-        of_group = [r for r in records if not is_commit_key(r.key) or memory.is_wanted_commit(r.key or b"")]
+        of_group = [records[number] for number in memory.wanted(r.key for r in records)]
         memory.take([record for record in of_group if record.ref not in known], ())
     memory.fold("orders-app")
     expected = [measure(r) for r in reconstruct(evidence).rebalances]
@@ -136,18 +136,20 @@ def test_marks_that_overlap_become_one_whichever_came_first() -> None:
         assert mark.topic_id == "id"
 
 
-@pytest.mark.parametrize(
-    ("key", "group"),
-    [
-        (b"\x00\x01\x00\x02ab\x00\x01t\x00\x00\x00\x00", b"ab"),
-        (b"\x00\x00\x00\x00", b""),
-        (b"\x00\x01\xff\xffab", b""),  # a length below 0
-        (b"\x00\x01\x7f", b""),  # cut
-    ],
-)
-def test_the_group_of_a_commit_is_read_from_its_key(key: bytes, group: bytes) -> None:
-    assert is_commit_key(key)
-    assert group_of_commit_key(key) == group
+def test_only_commits_of_groups_in_memory_are_taken() -> None:
+    keys = [
+        b"\x00\x01\x00\x02ab\x00\x01t\x00\x00\x00\x00",
+        b"\x00\x01\x00\x03abc\x00\x01t\x00\x00\x00\x00",
+        b"\x00\x00\x00\x02ab\x00\x01t\x00\x00\x00\x00",
+        b"\x00\x00\x00\x00",  # of the group without a name
+        b"\x00\x01\x7f",  # cut
+        None,
+        b"",
+        b"\x00\x02\x00\x03abc",  # a group's record
+    ]
+    assert wanted_keys(keys, {b"ab"}) == [0, 2, 5, 6, 7]
+    assert wanted_keys(keys, {b""}) == [3, 4, 5, 6, 7]
+    assert wanted_keys(keys, set()) == [5, 6, 7]
 
 
 def test_other_keys_are_no_commits() -> None:
@@ -173,7 +175,7 @@ def test_a_group_that_was_quiet_leaves_and_its_incident_stays() -> None:
     assert [(i.incident_id, i.title, i.cost_seconds) for i in memory.incidents()] == [
         (i.incident_id, i.title, i.cost_seconds) for i in before
     ]
-    assert not memory.is_wanted_commit(b"\x00\x01\x00\x0aorders-app\x00\x01t\x00\x00\x00\x00")
+    assert memory.wanted([b"\x00\x01\x00\x0aorders-app\x00\x01t\x00\x00\x00\x00"]) == []
 
 
 def test_a_line_that_was_torn_in_an_earlier_landing_is_not_forgotten() -> None:
