@@ -87,8 +87,7 @@ def steps_with(clusters: int, monkeypatch: pytest.MonkeyPatch) -> int:
             for name in names
         ],
         "_undecoded": [
-            UndecodedCount(cluster_id=each, source="s", reason="r", count=0, first_ref="", last_ref="")
-            for each in names
+            UndecodedCount(cluster_id=name, source="s", reason="r", count=0, first_ref="", last_ref="")
             for name in names
         ],
         "_conflicts": [],
