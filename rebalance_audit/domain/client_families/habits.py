@@ -218,6 +218,12 @@ def may_commit_after_loss(families: Families) -> bool:
     return ClientFamily.LIBRDKAFKA in families
 
 
+def may_drop_its_assignment(families: Families) -> bool:
+    """Whether such a member may join again without a look at what it was given, because the group rebalances once more
+    (docs/clients.md#assignments-that-are-dropped)."""
+    return ClientFamily.KAFKA_PYTHON in families
+
+
 def may_poll_out(families: Families) -> bool:
     """Whether such a member can have left because its application did not poll in time."""
     return any(HABITS[f].has_poll_interval for f in families)

@@ -49,13 +49,14 @@ def closed(
     parsed: Mapping[str, Parsed],
     holdings: dict[Resource, Holding],
     converted: Downgrade | None,
+    missed: frozenset[Resource] = frozenset(),
 ) -> tuple[Rebalance, Before]:
-    """The rebalance with the counts of what is held after it, and the state it leaves. `holdings`: the earlier ones;
-    this updates them."""
-    held_now = {m: p.assigned or frozenset() for m, p in parsed.items()}
-    for p in parsed.values():
-        holdings.update(dict.fromkeys(p.assigned or (), _make_holding(p.member, before.index)))
-    held = set().union(*held_now.values())
+    """The rebalance with the counts of what it hands out, and the state it leaves. `holdings`: the earlier ones; this
+    updates them. `missed`: what of it its members never took."""
+    held_now = {m: (p.assigned or frozenset()) - missed for m, p in parsed.items()}
+    for member_id, p in parsed.items():
+        holdings.update(dict.fromkeys(held_now[member_id], _make_holding(p.member, before.index)))
+    held = set().union(*(p.assigned or () for p in parsed.values()))
     without_owner = holdings.keys() - held
     if without_owner:
         subscribed = set().union(*(p.topics or () for p in parsed.values()))

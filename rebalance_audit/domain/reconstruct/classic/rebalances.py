@@ -33,6 +33,7 @@ from .conversions import Downgrade
 from .hand_overs import HandOvers
 from .members import Parsed, mode_of, parse, settle_modes
 from .static_returns import returned_by_line, rewritten
+from .untaken import untaken
 
 JAVA: Families = frozenset({ClientFamily.JAVA})
 
@@ -126,6 +127,7 @@ def _delivered(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
     movement = HandOvers(before).movement
     mode = mode_of(rebalance, parsed, before.members)
     assigned_to = {r: p for p in parsed.values() for r in p.assigned or ()}
+    missed = untaken(before, parsed)
     members, movements, kept = [], [], 0
     for p in parsed.values():
         old, held = before.member(p.member), None
@@ -141,7 +143,7 @@ def _delivered(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
             held = before.held.get(member_id, frozenset())
             gone = Parsed(member, None, frozenset(), frozenset())
             members.append(member_row(before, gone, rebalance, MemberChange.LEFT, held))
-    for resource in sorted(assigned_to):
+    for resource in sorted(assigned_to.keys() - missed):
         p, holding = assigned_to[resource], before.holdings.get(resource)
         if holding is None:
             if before.is_history_known:
@@ -164,7 +166,7 @@ def _delivered(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
             )
         )
     holdings = dict(before.holdings)
-    for resource in sorted(before.holdings.keys() - assigned_to.keys()):
+    for resource in sorted(before.holdings.keys() - (assigned_to.keys() - missed)):
         holding = before.holdings[resource]
         if holding.revoked_in is None:
             movements.append(movement(MovementKind.REVOKED, resource, holding=holding))
@@ -173,7 +175,7 @@ def _delivered(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed
             # It joined this generation with what the one before took away, which it had not heard of yet.
             holdings[resource] = changed(holding, revoked_index=before.index)
     rebalance = changed(rebalance, mode=mode, members=tuple(members), movements=tuple(movements), kept_count=kept)
-    return closed(before, rebalance, parsed, holdings, None)
+    return closed(before, rebalance, parsed, holdings, None, missed)
 
 
 def _is_kept(before: Before, p: Parsed, resource: Resource, holding: Holding) -> bool:
