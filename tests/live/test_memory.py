@@ -27,16 +27,12 @@ from tests.live.arrivals import arrivals
 
 WARNING = SEVERITIES.index("warning")
 ANOTHER_ID = {
-    # The storm turns out to have begun with the members' own joins, and takes the id of the first of them.
-    "storm": 1,
     # The instance that seemed to vanish comes back: the warning becomes a note, under the same id.
     "streams_scale_out": 1,
     "streams_standby": 1,
     "streams_of_three": 1,
-    # One host's death in four groups: each group that is found later had begun to rebalance before the others.
-    "one_client_id_for_all": 3,
 }
-"""Alerts that what came later made part of another incident, or less grave."""
+"""Alerts that what came later made less grave."""
 
 
 @cache

@@ -87,8 +87,8 @@ def has_cost(rebalance: Rebalance) -> bool:
 
 
 def incident_id(cluster_id: str, subject: str, first: str) -> str:
-    """The same for the same cluster, group or partition, and first rebalance or attempt; its kind may yet change, as
-    when a member that vanishes turns out to be the begin of a storm."""
+    """The same for the same cluster, group or partition, and first rebalance or attempt (the first in which a member
+    failed, if one did); its kind may yet change, as when a member that vanishes turns out to be part of a storm."""
     parts = "\x00".join((cluster_id, subject, first))
     return f"in:{hashlib.sha256(parts.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
@@ -160,8 +160,16 @@ def _id_of(rows: ClusterRows, trouble: Trouble) -> str:
     if trouble.reassignments:
         first = trouble.reassignments[0]
         return incident_id(rows.cluster_id, first.name, first.reassignment_id)
-    episode, step = min(trouble.steps, key=lambda pair: (pair[1].first_at_ms, pair[0].group_id, pair[1].index))
+    failed = [(e, s) for e, s in trouble.steps if faults_in(e.history, s)]
+    episode, step = min(failed or trouble.steps, key=lambda pair: (_known_ms(pair[1]), pair[0].group_id, pair[1].index))
     return incident_id(rows.cluster_id, episode.group_id, step.rebalance.rebalance_id)
+
+
+def _known_ms(step: HistoryStep) -> int:
+    """When it was first known what happened in it: what is found later must not give a trouble another id. The line
+    that begins a rebalance tells of who failed; one that fails while the others join is known as they have joined."""
+    r = step.rebalance
+    return step.first_at_ms if r.trigger in MEMBER_FAILED and r.trigger_tier == "logged" else step.at_ms
 
 
 def _people(trouble: Trouble) -> list[Identity]:
