@@ -43,10 +43,11 @@ class Crew:
         assignor: str | None = None,
         is_kip848: bool = False,
         is_static: bool = False,
+        group: str | None = None,
         **own: Any,
     ) -> None:
         """`library`: of all members, or by number. `acts`: separated by commas. `own`: options of all members."""
-        self.driver, self.name, self.group = driver, name, f"{name}-app"
+        self.driver, self.name, self.group = driver, name, group or f"{name}-app"
         self.topic, self.partitions = f"{name}.in", partitions
         self._library, self._acts = library, [act.split() for act in acts.split(",")]
         self._is_kip848, self._is_static, self._own = is_kip848, is_static, own
