@@ -238,11 +238,6 @@ def commits_when_idle(families: Families) -> bool:
     return all(HABITS[f].commits_when_idle for f in families)
 
 
-def may_commit_while_stuck(families: Families) -> bool:
-    """Whether such a member may have committed until it left because its application did not poll in time."""
-    return any(HABITS[f].commits_while_stuck for f in families)
-
-
 def may_commit_late(families: Families) -> bool:
     """Whether the last commit of such a member may come after its application has stopped to ask for messages."""
     return any(HABITS[f].commits_late or HABITS[f].commits_while_stuck for f in families)

@@ -81,10 +81,11 @@ def inferred(before: Before, member_id: str) -> Cause:
 
 
 def _may_have_been_stuck(before: Before, member: MemberMetadata, since: int) -> bool:
-    """Whether its application may not have polled in time, though it committed until it left: its library commits
-    meanwhile, the timer was the reason of its last commit, and the same client came back."""
+    """Whether its application may not have polled in time, though it committed until it left, or shortly before: its
+    library commits meanwhile, or once more, the timer was the reason of its last commit, and the same client came
+    back."""
     record = before.attempt.record
-    if record is None or not client_families.may_commit_while_stuck(before.families(member)):
+    if record is None or not client_families.may_commit_late(before.families(member)):
         return False
     is_on_beat = before.course.commits.is_on_beat(_held(before, member.member_id), since, record.offset)
     return is_on_beat and _is_there_again(before, member)

@@ -16,6 +16,7 @@ from tests import encoders
 from tests.domain.reconstruct.classic.stories import TOPIC, Story, a_group, member_id
 
 KAFKAJS = AIOKAFKA = encoders.consumer_subscription((TOPIC,), version=0, user_data=b"")
+LIBRDKAFKA = encoders.consumer_subscription((TOPIC,), version=3, user_data=b"")
 JAVA_2_7 = encoders.consumer_subscription((TOPIC,), version=1, user_data=None)
 JAVA_3_7 = encoders.consumer_subscription((TOPIC,), version=3, user_data=None)
 SARAMA = encoders.consumer_subscription((TOPIC,), version=2, user_data=None)
@@ -140,6 +141,20 @@ def test_aiokafka_commits_on_its_timer_until_it_is_put_out(last_ms: int, is_back
     story.generation(2, {"c1": "0 1"}, at_ms=28_000, assignor="roundrobin", subscriptions=alone)
     if is_back:
         story = two(story, 3, 36_000, AIOKAFKA, assignor="roundrobin", member_ids={"c2": AGAIN})
+    assert second(story).trigger == trigger
+
+
+@pytest.mark.parametrize(
+    ("last_ms", "trigger"), [(26_001, "unknown"), (27_900, "member_left")], ids=["on the beat", "as it closed"]
+)
+def test_librdkafka_commits_once_more_on_its_timer_when_its_application_is_stuck(last_ms: int, trigger: str) -> None:
+    """As seen on 3.6.2: it committed 4.6 s after its last poll, left 2.7 s later, and came back as that was over."""
+    story = two(a_group(session_timeout_ms=6_500, rebalance_timeout_ms=7_000), 1, 1_000, LIBRDKAFKA, assignor="range")
+    for at_ms in range(6_000, 26_000, 5_000):
+        story.commit(0, at_ms=at_ms).commit(1, at_ms=at_ms + 1)
+    story.commit(0, at_ms=26_000).commit(1, at_ms=last_ms)
+    story.generation(2, {"c1": "0 1"}, at_ms=28_000, subscriptions={"c1": LIBRDKAFKA})
+    story = two(story, 3, 36_000, LIBRDKAFKA, assignor="range", member_ids={"c2": AGAIN})
     assert second(story).trigger == trigger
 
 
