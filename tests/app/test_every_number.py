@@ -138,14 +138,14 @@ def costs_of(rows: Sequence[Row], known: Known) -> None:
 
 
 def likely_ends(rows: Sequence[Row]) -> set[float]:
-    """Of what one group's rebalances cost together, by hand. Squared, the error is a quarter of what it would be if all
-    went the same way, and three quarters of what it would be if none had to do with another (decision 0047)."""
+    """Of what one group's rebalances cost together, by hand. Squared, the error is two fifths of what it would be if
+    all went the same way, and three fifths of what it would be if none had to do with another (decision 0089)."""
     found: set[float] = set()
     known = [r for r in rows if r["resource_seconds_likely_lower"] is not None]
     middle = math.fsum(r["resource_seconds_estimate"] for r in known)
     for end, sign, hard, worst in (("lower", -1, 0.0, max), ("upper", 1, math.inf, min)):
         errors = [abs(r[f"resource_seconds_likely_{end}"] - r["resource_seconds_estimate"]) for r in known]
-        reach = math.sqrt(0.25 * math.fsum(errors) ** 2 + 0.75 * math.fsum(e * e for e in errors))
+        reach = math.sqrt(0.4 * math.fsum(errors) ** 2 + 0.6 * math.fsum(e * e for e in errors))
         bounds = [hard if r[f"resource_seconds_{end}"] is None else r[f"resource_seconds_{end}"] for r in known]
         found.add(worst(middle + sign * reach, math.fsum(bounds)))
     return found

@@ -113,10 +113,10 @@ def test_the_numbers_are_those_of_the_tables(warehouse: Warehouse) -> None:
     assert (report.group_count, report.rebalance_count, report.expected_count) == (2, 5, 1)
     assert report.cost.estimate == pytest.approx(24.8 + 3.0)
     assert report.cost.upper is None, "one pause has no upper bound, so the sum has none"
-    # orders 3.0 below and 2.0 above, billing three times 0.5 below and above, a quarter of it together:
-    # 1.5² / 4 + 3 / 4 · 3 · 0.5² = 1.125; √(3² + 1.125), √(2² + 1.125)
-    assert report.cost.likely_lower == pytest.approx(27.8 - 10.125**0.5)
-    assert report.cost.likely_upper == pytest.approx(27.8 + 5.125**0.5)
+    # orders 3.0 below and 2.0 above, billing three times 0.5 below and above, two fifths of it together:
+    # 0.4 · 1.5² + 0.6 · 3 · 0.5² = 1.35; √(3² + 1.35), √(2² + 1.35)
+    assert report.cost.likely_lower == pytest.approx(27.8 - 10.35**0.5)
+    assert report.cost.likely_upper == pytest.approx(27.8 + 5.35**0.5)
     assert (report.from_ms, report.to_ms) == (T0_MS, T0_MS + 93_000)
     assert [(g.group_id, g.rebalance_count, g.expected_count, g.cost.estimate) for g in report.groups] == [
         ("orders", 2, 0, 24.8),

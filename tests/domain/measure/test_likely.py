@@ -77,8 +77,8 @@ def test_errors_of_one_group_go_together_in_part_and_those_of_two_add_up_by_thei
     one = of_one_group([cost, cost])
     assert one is not None
     assert (one.estimate, one.lower, one.upper) == (20, 10, 40)
-    # A quarter of (3 + 3)² and three quarters of 3² + 3²: 9 + 13.5 below; of 4 above: 16 + 24.
-    assert (one.likely_lower, one.likely_upper) == (pytest.approx(20 - 22.5**0.5), pytest.approx(20 + 40**0.5))
+    # Two fifths of (3 + 3)² and three fifths of 3² + 3²: 14.4 + 10.8 below; of 4 above: 25.6 + 19.2.
+    assert (one.likely_lower, one.likely_upper) == (pytest.approx(20 - 25.2**0.5), pytest.approx(20 + 44.8**0.5))
     # 3 below and 4 above, each twice: √(3² + 3²), √(4² + 4²).
     both = of_groups({"a": [cost], "b": [cost]})
     assert both is not None
