@@ -9,6 +9,7 @@ from app import words
 from app.answers.rows import Fleet, IncidentCount, IncidentRow, MarkRow, Span
 from app.sentences.fleet import IS_NOW_MS
 from app.words import Html, fill
+from rebalance_audit.domain.incidents import words as incident_words
 
 
 def story(i: IncidentRow) -> str:
@@ -21,9 +22,7 @@ def story(i: IncidentRow) -> str:
 
 def stands(i: IncidentRow) -> str:
     """Whether it is open and, if so, what of it has not ended."""
-    if i.status != "open" or i.still is None:
-        return i.status
-    return f"{i.status}, {words.STILL_WORDS[i.still]}"
+    return incident_words.stands(i.status, i.still)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

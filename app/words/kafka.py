@@ -6,6 +6,7 @@ from app.words.foreign import name
 from app.words.numbers import count
 from rebalance_audit.domain.causes import REASSIGNED, Cause, Family, cause_of, family_of, phrase_of
 from rebalance_audit.domain.detect.history import worker_name
+from rebalance_audit.domain.incidents.words import STILL_WORDS as STILL_WORDS
 
 FAMILIES = tuple(Family)
 FAMILY_WORDS = {
@@ -54,15 +55,6 @@ MODE_WORDS = {
     "unknown": "mode not known",
 }
 SEVERITY_WORDS = {"critical": "Critical", "warning": "Warning", "info": "Info"}
-STILL_WORDS = {
-    "down": "still down",
-    "waiting": "tasks still wait",
-    "rebalancing": "still rebalancing",
-    "moving": "replicas still move",
-    "empty": "no member left",
-    "nothing": "settled",
-}
-"""What has not ended of an open incident. `settled`: all has, and it stays open in case more follows."""
 STATE_WORDS = {
     "RUNNING": "running",
     "UNASSIGNED": "unassigned",

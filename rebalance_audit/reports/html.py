@@ -8,6 +8,7 @@ import jinja2
 
 from rebalance_audit.domain.detect.wording import bounded, clock, duration, likely, shown
 from rebalance_audit.domain.explain.reassignment import summary
+from rebalance_audit.domain.incidents.words import stands
 from rebalance_audit.domain.reassign.advice import next_steps
 from rebalance_audit.reports.period import Bucket, Report
 from rebalance_audit.reports.read import PAST_FINDINGS_SHOWN
@@ -52,6 +53,7 @@ def report_html(report: Report, *, runbook: str = "runbook.md") -> str:
         duration=duration,
         ms=milliseconds,
         cause=cause,
+        stands=stands,
     )
     rows: dict[tuple[str, str], list[object]] = {}
     for row in report.rebalances:

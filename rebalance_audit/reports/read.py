@@ -139,7 +139,7 @@ def worth_most(warehouse: Queries, group_id: str | None = None, most: int = CHAN
 def _incidents(asked: Asked, now_ms: int) -> tuple[tuple[dict[str, Any], ...], int]:
     rows = asked.rows(
         "SELECT cluster_id, incident_id, kind, root_cause, culprits, group_ids, first_at_ms, last_at_ms, status, "
-        "expected, severity, unit, cost_seconds, cost_lower_seconds, cost_upper_seconds, "
+        "still, expected, severity, unit, cost_seconds, cost_lower_seconds, cost_upper_seconds, "
         "cost_likely_lower_seconds, cost_likely_upper_seconds, title, story, advice, "
         "len(rebalance_ids) AS rebalance_count FROM gold.incident WHERE {incidents} "
         "ORDER BY expected, status <> 'open', CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, "

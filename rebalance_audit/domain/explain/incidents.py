@@ -10,6 +10,7 @@ from rebalance_audit.domain.explain.connect_stories import ConnectStory
 from rebalance_audit.domain.explain.layout import hanging
 from rebalance_audit.domain.explain.standstills import StandstillStory
 from rebalance_audit.domain.incidents import Incident
+from rebalance_audit.domain.incidents.words import STILL_WORDS, stands
 
 LINKS_SHOWN = 8
 _TITLE_WIDTH = 300
@@ -43,7 +44,7 @@ def incident_lines(
 ) -> Iterator[str]:
     """Each trouble with its chain, the oldest link first, and what `stories` say of it; normal work in a line."""
     for i in sorted(incidents, key=lambda i: (i.expected, *_urgency(i))):
-        mark = "normal work" if i.expected else f"{i.severity}, {i.status}"
+        mark = "normal work" if i.expected else f"{i.severity}, {stands(i.status, i.still)}"
         head = f"Incident ({mark})  "
         yield ""
         yield from hanging(f"{head}{shown(i.title, _TITLE_WIDTH)}; {_cost(i, bounds=bounds)}", width, 3)
@@ -78,7 +79,10 @@ def _cost(i: Incident, *, bounds: bool = False) -> str:
 
 
 def _state(i: Incident) -> str:
-    return f", open since {clock(i.first_at_ms)}." if i.status == "open" else f", over since {clock(i.last_at_ms)}."
+    if i.status != "open":
+        return f", over since {clock(i.last_at_ms)}."
+    still = "" if i.still is None else f" ({STILL_WORDS[i.still]})"
+    return f", open since {clock(i.first_at_ms)}{still}."
 
 
 def _sum(incidents: Sequence[Incident]) -> str:

@@ -30,6 +30,16 @@ from rebalance_audit.domain.reassign.model import Reassignment
 
 CHAIN_CAP = 40
 
+STILL_WORDS = {
+    "down": "still down",
+    "waiting": "tasks still wait",
+    "rebalancing": "still rebalancing",
+    "moving": "replicas still move",
+    "empty": "no member left",
+    "nothing": "settled",
+}
+"""What of an open incident has not ended, in words. `settled`: all has, and it stays open in case more follows."""
+
 _DID: dict[str, str] = {
     Cause.MEMBER_SESSION_EXPIRED: "vanished without leaving",
     Cause.STATIC_MEMBER_EXPIRED: "did not come back within its session timeout",
@@ -38,6 +48,11 @@ _DID: dict[str, str] = {
     Cause.MEMBER_SYNC_TIMEOUT: "did not fetch its assignment in time",
     Cause.CONNECT_ASSIGNMENT_FAILED: "could not be given work",
 }
+
+
+def stands(status: str, still: str | None) -> str:
+    """Whether an incident is open and, if so, what of it has not ended: `open, tasks still wait`."""
+    return status if status != "open" or still is None else f"{status}, {STILL_WORDS[still]}"
 
 
 def culprits(people: Sequence[Identity]) -> list[str]:

@@ -91,3 +91,22 @@ def test_json_has_the_incidents_and_no_line_is_wider_than_asked() -> None:
     explanation = explain("orders", story.rebalances, incidents=incidents_until(story, 60))
     assert [i["kind"] for i in explain_dict(explanation)["incidents"]][-1] == "member_fault"
     assert max(map(len, explain_text(explanation, 80).splitlines())) <= 80
+
+
+def test_what_of_an_open_incident_has_not_ended_stands_beside_it() -> None:
+    """Open is not down: its evidence may still grow. What is over has nothing left, and where it is not known it is not
+    said."""
+    story = a_group().vanishes("c3", at_s=0, pause_ms=10_000)
+    (trouble,) = [i for i in incidents_until(story, 60) if not i.expected]
+
+    def said(**how: Any) -> tuple[str, str]:
+        i = replace(trouble, **how)
+        return answer([i]), list(incident_lines([i], 300))[1]
+
+    first, head = said(status="open", still="waiting")
+    assert first.endswith(" UTC (tasks still wait).")
+    assert head.startswith("Incident (warning, open, tasks still wait)  ")
+    for unsaid in ({"status": "open", "still": None}, {"status": "over", "still": "nothing"}):
+        first, head = said(**unsaid)
+        assert first.endswith(" UTC.")
+        assert head.startswith(f"Incident (warning, {unsaid['status']})  ")
