@@ -1,9 +1,8 @@
-"""The tables as rows, remembered per publication: a new one (see `Warehouse.publish`) forgets all answers, and so does
-a row that is just in."""
+"""The tables as rows. Answers are kept until a table that they rest on changes: by a publication (see
+`Warehouse.publish`), or by what is just in."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import threading
@@ -19,11 +18,12 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from app.answers.rows import FindingRow, Span
+from app.queries.kept import Answer, KeptAnswers
 from rebalance_audit.domain import numbers
 from rebalance_audit.domain.teams import Sight
 from rebalance_audit.warehouse.catalog import BOOKING_OF, EVERYWHERE, Catalog, Near
 from rebalance_audit.warehouse.damage import damages
-from rebalance_audit.warehouse.just_in import NOTHING, JustInRows
+from rebalance_audit.warehouse.just_in import NOTHING, JustInRows, changed
 from rebalance_audit.warehouse.storage import TableGoneError, store_fault
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 
@@ -72,11 +72,9 @@ class Tables:
         self._warehouse, self.sight, self.may_answer = warehouse, sight, may_answer
         self._catalog = Catalog(warehouse, sight)
         self._lock = threading.Lock()
-        self._answers: dict[tuple[Any, ...], pa.Table] = {}
-        self._built: dict[tuple[Any, ...], Any] = {}
-        self._publication: tuple[tuple[Any, ...], int] | None = None
-        """What answers are kept of: a publication, and what is just in beside it."""
-        self._looks = itertools.count()
+        self._answers, self._built = KeptAnswers(_KEPT_ANSWERS), KeptAnswers(_KEPT_BUILT)
+        self._publication: dict[str, int] | None = None
+        """The version of each table at the last look; None before it, and nothing is kept until then."""
         self.just_in = NOTHING
         """What lies over the tables of the publication."""
         self._damaged: dict[str, str] = {}
@@ -100,57 +98,60 @@ class Tables:
     def refresh(self, now_ms: int | None = None) -> None:
         """See the newest publication from here on, and what is just in at this moment; without one, nothing is."""
         just_in = NOTHING if now_ms is None else self._just_in_at(now_ms)
-        newest = self._published()  # after the note, from which rows go once they are published
+        newest = self._warehouse.published()  # after the note, from which rows go once they are published
         with self._lock:
-            seen = None if self._publication is None else self._publication[0]
+            seen = self._publication
+            if just_in == self.just_in and newest == seen:
+                return
+            news = changed(self.just_in, just_in)
             if just_in != self.just_in:
                 self._catalog.lay_over(just_in)
                 self.just_in = just_in
-            elif newest == seen:
-                return
-            self._answers.clear()
-            self._built.clear()
-            if newest != seen:
+            # What rests on a table that could not be read is asked again, whatever was published.
+            is_new, was_whole = newest != seen, not self._damaged
+            kept = {t for t, version in newest.items() if seen is not None and seen.get(t) == version} - news
+            self._forget(kept if was_whole or not is_new else ())
+            if is_new:
                 self._damaged = {}
-            self._publication = (newest, next(self._looks))
+            self._publication = newest
+
+    def _forget(self, unchanged: Collection[str] = ()) -> None:
+        self._answers.forget(unchanged)
+        self._built.forget(unchanged)
 
     def _just_in_at(self, now_ms: int) -> JustInRows:
         return NOTHING
 
     def table(self, sql: str, params: Sequence[Any] = (), near: Near = EVERYWHERE) -> pa.Table:
         """`near`: see `Catalog.query`."""
+        of = frozenset(self._catalog.asked_of(sql))
         if (asked := _asked.get()) is not None:
-            asked |= self._catalog.asked_of(sql)
+            asked |= of
         key = (sql, near[0], *(tuple(p) if isinstance(p, list) else p for p in (*params, *near[1])))
-        return self._remembered(self._answers, _KEPT_ANSWERS, key, lambda: self._ask(sql, params, near))
+
+        def made() -> Answer:
+            return Answer(self._ask(sql, params, near), of)
+
+        found: pa.Table = self._remembered(self._answers, key, made)
+        return found
 
     def built(self, key: tuple[Any, ...], build: Callable[[], T]) -> T:
         """A value worked out from answers, for those that take longer to work out than to query. Kept as answers
         are."""
 
-        def noted() -> tuple[T, frozenset[str]]:
+        def made() -> Answer:
             with asked_tables() as of:
-                made = build()
-            return made, frozenset(of)
+                value = build()
+            return Answer(value, frozenset(of))
 
-        made, of = self._remembered(self._built, _KEPT_BUILT, key, noted)
+        found: T = self._remembered(self._built, key, made)
+        return found
+
+    def _remembered(self, kept: KeptAnswers, key: tuple[Any, ...], make: Callable[[], Answer]) -> Any:
+        answer = make() if self._publication is None else kept.get(key, make)
         if (asked := _asked.get()) is not None:
-            asked |= of
-        return made
-
-    def _remembered(self, kept: dict[tuple[Any, ...], T], most: int, key: tuple[Any, ...], make: Callable[[], T]) -> T:
-        """Made outside the lock; kept only if nothing was published meanwhile."""
-        with self._lock:
-            made_of, known = self._publication, kept.get(key)
-        if known is not None:
-            return known
-        made = make()
-        with self._lock:
-            if made_of is not None and made_of == self._publication:
-                while len(kept) >= most:
-                    kept.pop(next(iter(kept)))
-                kept[key] = made
-        return made
+            asked |= answer.of
+        return answer.value
 
     def damaged(self, among: Collection[str] | None = None) -> dict[str, str]:
         """What could not be read of this publication, and what to do, a sentence by table, as far as anybody asked;
@@ -171,8 +172,7 @@ class Tables:
             new = found.keys() - self._damaged.keys()
             self._damaged |= found
             if new:
-                self._answers.clear()
-                self._built.clear()
+                self._forget()
         return bool(new)
 
     def _ask(self, sql: str, params: Sequence[Any], near: Near) -> pa.Table:

@@ -66,6 +66,14 @@ def together(of_clusters: Iterable[JustInRows]) -> JustInRows:
     )
 
 
+def changed(before: JustInRows, after: JustInRows) -> set[str]:
+    """The tables whose rows may differ if one of these lies over them and not the other. A row that is just in stands
+    in place of all rows with its key, of whatever table."""
+    keys = {key for name, key in KEYS.items() if before.rows.get(name) != after.rows.get(name)}
+    keys |= {key for key in KEYS.values() if [*before.gone.get(key, ())] != [*after.gone.get(key, ())]}
+    return {name for name, key in KEYS.items() if key in keys}
+
+
 # ---- in a note
 
 
