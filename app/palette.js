@@ -5,7 +5,7 @@
 const KEPT = ["from", "to", "last", "since", "zone"];
 
 function onMenu(e) {
-  const link = e.target instanceof Element ? e.target.closest("a[data-testid=stTopNavLink], a.ra-go") : null;
+  const link = e.target instanceof Element ? e.target.closest("a[data-testid=stTopNavLink], a.ra-menu, a.ra-go") : null;
   if (!link || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey || e.button !== 0) return;
   e.preventDefault(); e.stopPropagation();
   if (link.matches(".ra-go")) return visit(link.href);

@@ -110,7 +110,7 @@ export default function (component) {
 
   const geometry = () => {
     const width = Math.max(200, root.clientWidth);
-    const gutter = Math.min(230, Math.max(84, width * 0.24));
+    const gutter = Math.min(230, Math.max(112, width * 0.24));  // on a phone room for a partition and its two owners
     return { width, gutter, scale: (width - gutter - 4) / (high - low) };
   };
   const sayTime = (at) => isRelative ? saySpan(at - view.zero) : toAll.format(at) + "";

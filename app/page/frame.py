@@ -15,7 +15,7 @@ import streamlit as st
 from app import access, clock, words
 from app.page.address import arrive, link
 from app.page.saying import note, panel, title
-from app.page.time_range import carried, keep_zone
+from app.page.time_range import keep_zone
 from app.queries import Questions, WarehouseError, asked_tables, opened, opened_for_visitor
 from app.words import Html, fill
 from rebalance_audit import __version__
@@ -149,10 +149,10 @@ def _damage(asked: Collection[str]) -> None:
 
 
 def phone_navigation(views: list[Any]) -> None:
-    """The same pages as above, for a screen on which Streamlit folds them away; elsewhere the style sheet hides it."""
-    with st.container(horizontal=True, key="phone-nav"):
-        for view in views:
-            st.page_link(view, label=view.title, query_params=carried())
+    """The same pages as above, for a screen on which Streamlit folds them away; elsewhere the style sheet hides it. One
+    element, since each one costs every click on every screen; `palette.js` opens them, with the time of the address."""
+    links = [fill('<a class="ra-menu" href="./{v}">{t}</a>', v=view.url_path, t=view.title) for view in views]
+    st.html(fill('<nav class="ra-phone ra-pages" aria-label="Menu">{links}</nav>', links=words.join(links, " ")))
 
 
 def gate() -> None:

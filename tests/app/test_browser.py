@@ -144,7 +144,7 @@ def click_mark(page: Any, number: int) -> None:
     canvas.scroll_into_view_if_needed()
     drawn_bars(page)
     box = canvas.bounding_box()
-    gutter = min(230, max(84, box["width"] * 0.24))
+    gutter = min(230, max(112, box["width"] * 0.24))
     room, length = 3_600_000 // 200, 3_600_000
     at = [1_310, 3_600_000 - 600_000 + 1_312][number]
     x = gutter + (box["width"] - gutter - 4) * (at + room) / (length + 2 * room)
@@ -345,6 +345,19 @@ def test_on_a_phone_groups_are_lines_that_lead_to_the_group(page: Any, address: 
     page.keyboard.press("o")
     page.wait_for_function("location.pathname.endsWith('/group')", timeout=10_000)
     shows(page, "What has this group been through?")
+
+
+@pytest.mark.parametrize("page", [{"width": 390, "scheme": "dark"}], indirect=True, ids=["phone"])
+def test_on_a_phone_the_menu_is_links_that_carry_the_time_and_back_leads_back(page: Any, address: str) -> None:
+    opened(page, address, "", last="1h")
+    menu = page.get_by_role("navigation", name="Menu", exact=True)
+    for name, path in (("Groups", "/groups"), ("Fleet", "/"), ("Trust", "/trust")):
+        menu.get_by_role("link", name=name, exact=True).click()
+        page.wait_for_function(f"location.pathname === '{path}'", timeout=10_000)
+        assert "last=1h" in page.url
+    page.go_back()
+    page.wait_for_function("location.pathname === '/'", timeout=10_000)
+    shows(page, "What is wrong")
 
 
 def test_what_is_copied_of_an_incident_leads_back_to_it(page: Any, address: str) -> None:

@@ -67,7 +67,7 @@ class Reader:
         canvas.scroll_into_view_if_needed()
         drawn_bars(self.page)
         box, room = canvas.bounding_box(), span.length_ms // 200
-        gutter = min(230, max(84, box["width"] * 0.24))
+        gutter = min(230, max(112, box["width"] * 0.24))
         x = gutter + (box["width"] - gutter - 4) * (at_ms - span.from_ms + room) / (span.length_ms + 2 * room)
         before = self.page.url
         self.clicks += 1
