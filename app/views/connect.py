@@ -9,7 +9,7 @@ from app.answers.rows import ConnectTask, FindingFilter
 from app.charts import bars
 from app.panels.connect_stories import WorkersInView, stories
 from app.panels.connector_changes import connector_changes
-from app.words import Html
+from app.words import Html, fill
 from rebalance_audit.domain.detect.history import worker_name
 from rebalance_audit.domain.kinds import FindingStatus, TaskState
 
@@ -61,10 +61,7 @@ def history(tasks: list[ConnectTask]) -> None:
                 for t in shown
             ],
             "from": [words.instant(t.from_ms, tz) for t in shown],
-            "for": [
-                words.duration(t.to_ms - t.from_ms) if t.to_ms is not None else "still so when evidence ends"
-                for t in shown
-            ],
+            "for": [words.duration(t.to_ms - t.from_ms) if t.to_ms is not None else "not over" for t in shown],
             "worker": [
                 words.name(worker_name(t.worker_url or t.worker_id), 40) if t.worker_url or t.worker_id else "none"
                 for t in shown
@@ -82,11 +79,11 @@ def history(tasks: list[ConnectTask]) -> None:
         frame,
         {
             "what": st.column_config.TextColumn(width=165),
-            "state": st.column_config.TextColumn(width=190),
-            "from": st.column_config.TextColumn(width=225),
-            "for": st.column_config.TextColumn(width=110),
-            "worker": st.column_config.TextColumn(width=150),
-            "says": st.column_config.TextColumn(width=270),
+            "state": st.column_config.TextColumn(width=170),
+            "from": st.column_config.TextColumn(width=220),
+            "for": st.column_config.TextColumn(width=80),
+            "worker": st.column_config.TextColumn(width=140),
+            "says": st.column_config.TextColumn(width=335),
             "ended by": st.column_config.TextColumn(width=120),
         },
         "history",
@@ -96,7 +93,10 @@ def history(tasks: list[ConnectTask]) -> None:
 
 reader = page.reader()
 groups = reader.connect_groups()
-page.title("Connect", under="Which tasks were not running?")
+place_of_title = st.container()
+QUESTION = "Which tasks were not running?"
+if not groups:
+    page.title("Connect", under=QUESTION)
 if unread := reader.unread("gold.connect_task", "gold.group") if not groups else None:
     page.not_read(unread)
     st.stop()
@@ -111,6 +111,9 @@ if not groups:
     )
     st.stop()
 cluster_id, group_id = page.group_in_address("Connect cluster", groups)
+with place_of_title:
+    above = fill("{c} \u00b7 Connect", c=words.code(cluster_id, 40))
+    page.title(words.name(group_id, 60), over=above, under=QUESTION)
 place_of_answer = st.container()
 whole = reader.connect_span(cluster_id, group_id)
 if whole is None:

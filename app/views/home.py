@@ -69,7 +69,11 @@ def kinds(found: list[IncidentKind]) -> None:
             name = rule_name(k.kind)
             if name == k.kind:  # a cause
                 st.html(
-                    fill('<p class="ra-note">{n} {name}</p>', n=f"{k.incident_count:,}", name=words.trigger(k.kind))
+                    fill(
+                        '<p class="ra-note">{n} \u00d7 {name}</p>',
+                        n=f"{k.incident_count:,}",
+                        name=words.trigger(k.kind),
+                    )
                 )
             else:
                 status = FindingStatus.OPEN

@@ -225,8 +225,9 @@ def overview() -> None:
         )
         st.html(bars.brokers_legend_html(with_groups=not rebalances.empty))
         page.note(
-            "{span}. Drag to look closer, double-click for all, click a rebalance's mark to open it.",
+            "{span}. Drag to look closer, double-click for all{click}.",
             span=page.span_words(span, page.zone()),
+            click="" if rebalances.empty else ", click a rebalance's mark to open it",
         )
         page.open_target(clicked, cluster_id)
     first = everything["reassignment_id"].head(LADDERS).tolist()

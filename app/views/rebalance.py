@@ -107,6 +107,13 @@ def cost(r: Rebalance, unit: str) -> str | Html:
     return bounds if None in likely else for_certain(words.seconds_likely(*likely, unit), bounds)
 
 
+def avoidable(m: Movement) -> str:
+    """Whether it moved for nothing; what came back to its owner, or only began, did not move."""
+    if m.kind != MovementKind.MOVED:
+        return "did not move"
+    return "not known" if m.is_avoidable is None else "yes" if m.is_avoidable else "no"
+
+
 def movements(found: tuple[Movement, ...]) -> None:
     if not found:
         page.nothing(reader.unread("gold.movement"), "No resource stopped, moved or began.")
@@ -134,16 +141,16 @@ def movements(found: tuple[Movement, ...]) -> None:
                 for m in found
             ],
             "how sure": [words.TIER_WORDS.get(m.pause_tier or "", "not known") for m in found],
-            "avoidable": ["not known" if m.is_avoidable is None else "yes" if m.is_avoidable else "no" for m in found],
+            "avoidable": [avoidable(m) for m in found],
             "marked by": [None if m.pause_detail is None else words.name(m.pause_detail, 200) for m in found],
         }
     )
-    widths = {"resource": 130, "what": 80, "from": 100, "to": 100, "for certain": 140, "how sure": 150, "avoidable": 85}
+    widths = {"resource": 130, "what": 80, "from": 100, "to": 100, "for certain": 120, "how sure": 165, "avoidable": 95}
     page.long_table(
         frame,
         {name: st.column_config.TextColumn(width=width) for name, width in widths.items()}
         | {
-            "pause": st.column_config.TextColumn("downtime", width=210),
+            "pause": st.column_config.TextColumn("downtime", width=190),
             "marked by": st.column_config.TextColumn(width=230),
         },
     )

@@ -133,7 +133,7 @@ def fleet(changes: list[Change]) -> None:
         "Waits for a first assignment count, too, and a member that was too slow counts from when the group put it "
         "out, so they are not the cost on other pages. How sure it is stands in docs/whatif.md."
     )
-    listed = changes[:MOST]
+    listed = sorted(changes, key=lambda c: not saves(c))[:MOST]
     page.clickable_table(
         shown(listed),
         {"change": st.column_config.TextColumn(width=330), "what it does": st.column_config.TextColumn(width=260)},

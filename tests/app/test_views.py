@@ -395,9 +395,17 @@ def test_a_log_line_stands_in_its_surroundings_with_what_was_read_marked(opened:
     assert "Stabilized group orders generation 7" in text
 
 
+def test_what_did_not_move_is_not_said_to_move_for_nothing(opened: Open, full_warehouse: Path) -> None:
+    at = opened(full_warehouse, "rebalance", cluster=CLUSTER, rebalance="orders/7")
+    moved = next(d.value for d in at.dataframe if "avoidable" in d.value)
+    assert set(moved.loc[moved["what"] == "returned", "avoidable"]) == {"did not move"}
+    assert "did not move" not in set(moved.loc[moved["what"] == "moved", "avoidable"])
+
+
 def test_connect_shows_waiting_by_design_from_a_fault(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "connect")
     text = said(at)
+    assert 'class="ra-title">connect-lab<' in markup(at)
     assert "3 of 9 tasks and connectors did not run at some time: 963 task-seconds in all, 43.0 of them" in text
     assert "The longest: broken-0 did not run for 15 min: failed." in text
     assert (

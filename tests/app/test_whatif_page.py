@@ -75,6 +75,16 @@ def test_the_fleets_best_changes_are_listed_with_their_ranges(tmp_path: Path, mo
     assert "<script" not in said.partition(" group ")[0]  # a table's cells are drawn, not read as HTML
 
 
+def test_what_saves_for_certain_is_listed_before_what_may_be_chance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unsure = replace(
+        SAVES, group_id="unsure-app", saved_seconds=20.0, saved_lower_seconds=-5.0, saved_upper_seconds=45.0
+    )
+    said = page_of(tmp_path / "w", monkeypatch, SAVES, unsure)
+    assert said.index("orders-app") < said.index("unsure-app") < said.index("no difference that stands out")
+
+
 def test_a_group_shows_what_helps_and_what_would_cost_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = page_of(tmp_path / "w", monkeypatch, SAVES, COSTS, NOTHING, cluster="c1", group="orders-app")
     assert "would have saved 12.0 partition-seconds (likely 8.0 to 14.0) of standing still, and left 6.6" in said
