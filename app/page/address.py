@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -29,6 +30,8 @@ _arrive = st.components.v2.component(
     isolate_styles=False,
 )
 
+_FETCHED_AHEAD = ("DataFrame", "Selectbox", "Checkbox", "DownloadButton")
+
 
 def arrive(view: str) -> None:
     """At the begin of each run, with the page that it shows. Of a page that was not there before, the browser checks
@@ -38,7 +41,14 @@ def arrive(view: str) -> None:
         asked = urlencode(st.query_params.to_dict())
         state["arrival"] = {"view": view, "asked": asked, "number": state.get("arrival", {}).get("number", 0) + 1}
         state["view"] = view
-    _arrive(data=state["arrival"], key="arrive")
+    _arrive(data={**state["arrival"], "ahead": _scripts_ahead()}, key="arrive")
+
+
+@functools.cache
+def _scripts_ahead() -> list[str]:
+    """The names, with their hashes, of Streamlit's scripts that a page fetches with its first element of a kind."""
+    folder = Path(st.__file__).parent / "static" / "static" / "js"
+    return [file.name for kind in _FETCHED_AHEAD for file in sorted(folder.glob(f"{kind}.*.js"))]
 
 
 UNKNOWN_PAGE = "unknown-page"

@@ -347,6 +347,18 @@ def test_on_a_phone_groups_are_lines_that_lead_to_the_group(page: Any, address: 
     shows(page, "What has this group been through?")
 
 
+def test_the_first_click_on_a_table_fetches_no_script(page: Any, address: str) -> None:
+    """They are fetched while home is read."""
+    opened(page, address, "")
+    scripts = "performance.getEntriesByType('resource').map(e => e.name).filter(name => name.endsWith('.js'))"
+    page.wait_for_function(f"{scripts}.some(name => name.includes('/DownloadButton.'))", timeout=60_000)
+    page.wait_for_timeout(500)  # what that one imports
+    before = page.evaluate(scripts)
+    click_link(page, "Groups")
+    page.wait_for_selector('[data-testid="stDataFrame"] canvas')
+    assert set(page.evaluate(scripts)) == set(before)
+
+
 @pytest.mark.parametrize("page", [{"width": 390, "scheme": "dark"}], indirect=True, ids=["phone"])
 def test_on_a_phone_the_menu_is_links_that_carry_the_time_and_back_leads_back(page: Any, address: str) -> None:
     opened(page, address, "", last="1h")
