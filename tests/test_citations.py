@@ -14,8 +14,8 @@ from tests.test_repository import MAKEFILE, ROOT, tracked_files
 DOCS = ROOT / "docs"
 TOP_FOLDERS = ("app", "bench", "dags", "docs", "infra", "ingest", "rebalance_audit", "spark_jobs", "tests")
 
-_OF_OTHERS = frozenset({"CONFIGURATION.md"})
-"""Documents of other projects: librdkafka's."""
+_OF_OTHERS = frozenset({"CONFIGURATION.md", "app/runbook.md"})
+"""Documents that are not here: librdkafka's, and the runbook's copy in the package."""
 _DOCUMENT = re.compile(r"(?<![\w*<>/.-])((?:\.\./|[\w-]+/)*[\w-]+\.md)(?:#([\w-]+))?")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _PATH = re.compile(rf"(?<![\w./-])((?:{'|'.join(TOP_FOLDERS)})/[\w./-]+\.(?:py|java|sql|ya?ml|json|toml|txt))(?![\w/])")
