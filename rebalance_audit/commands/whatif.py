@@ -18,7 +18,7 @@ from rebalance_audit.commands.pipeline import Carried
 from rebalance_audit.commands.whatif_fleet import weigh_fleet
 
 if TYPE_CHECKING:
-    from rebalance_audit.commands.explain.group import Answer
+    from rebalance_audit.commands.explain.group import GroupAnswer
     from rebalance_audit.domain.replay.whatif import Fit, Option
 
 SHOWN_OPTIONS = 10
@@ -132,7 +132,7 @@ def _from_evidence(
     overrides: list[str] | None,
     logs: list[str] | None,
     progress: Any,
-) -> Answer:
+) -> GroupAnswer:
     from rebalance_audit.commands.explain.group import answer_for
     from rebalance_audit.commands.explain.group_reading import from_cluster, from_folder, open_evidence
 

@@ -60,7 +60,7 @@ def explain_stored_group(group: str, location: str, cluster_id: str | None, show
         )
 
 
-def say(group: str, answer: Answer, moves: Sequence[LeaderMove], shown: Shown) -> None:
+def say(group: str, answer: GroupAnswer, moves: Sequence[LeaderMove], shown: Shown) -> None:
     from rebalance_audit.domain.explain import group as text
     from rebalance_audit.domain.publish.leader_moves import leader_move_row
 
@@ -132,7 +132,7 @@ def moves_text(moves: Sequence[LeaderMove]) -> Iterable[str]:
         yield f"   and {len(moves) - SHOWN_MOVES} earlier ones"
 
 
-class Answer:
+class GroupAnswer:
     """The rows that `domain.explain` puts into words."""
 
     def __init__(
@@ -149,14 +149,14 @@ class Answer:
         self.rebalances, self.findings, self.not_seen = rebalances, findings, not_seen
         self.seen_from_ms, self.seen_until_ms = seen_from_ms, seen_until_ms
 
-    def latest(self, last_ms: int) -> Answer:
+    def latest(self, last_ms: int) -> GroupAnswer:
         """The same answer, for the last milliseconds of evidence alone."""
         from rebalance_audit.domain.numbers import happened_at_ms
 
         if self.seen_until_ms is None:
             return self
         since_ms = self.seen_until_ms - last_ms
-        return Answer(
+        return GroupAnswer(
             [r for r in self.rebalances if (at_ms := happened_at_ms(r)) is None or at_ms >= since_ms],
             [f for f in self.findings if f.last_seen_at_ms >= since_ms],
             self.not_seen, self.seen_from_ms, self.seen_until_ms,
@@ -164,7 +164,7 @@ class Answer:
         )  # fmt: skip
 
 
-def answer_for(reading: GroupReading, *, limits: Limits | None = None) -> Answer:
+def answer_for(reading: GroupReading, *, limits: Limits | None = None) -> GroupAnswer:
     """Read, reconstruct, measure and judge. Raises CommandError if the group is not in evidence."""
     from rebalance_audit.commands.explain.group_reading import not_found
     from rebalance_audit.domain.detect import DEFAULT, detect_group
@@ -200,7 +200,7 @@ def answer_for(reading: GroupReading, *, limits: Limits | None = None) -> Answer
             limits=lambda group_id: limits or DEFAULT,
         )
     )
-    return Answer(
+    return GroupAnswer(
         rebalances, findings, not_seen(reading, gathered), min(times, default=None), until_ms, incidents, evidence.marks
     )
 

@@ -9,7 +9,7 @@ from rebalance_audit.commands.options import CommandError
 from rebalance_audit.commands.stored import group_rows, stored_rebalances
 
 if TYPE_CHECKING:
-    from rebalance_audit.commands.explain.group import Answer
+    from rebalance_audit.commands.explain.group import GroupAnswer
     from rebalance_audit.commands.explain.places import Shown
     from rebalance_audit.domain.publish.leader_moves import LeaderMove
 
@@ -24,9 +24,9 @@ ORDER BY source, from_position, problem_code
 _FINDINGS = "SELECT * FROM gold.finding WHERE cluster_id = ? AND list_contains(?, finding_id) ORDER BY finding_id"
 
 
-def stored_answer(location: str, group: str, cluster_id: str | None) -> tuple[Answer, list[LeaderMove]]:
+def stored_answer(location: str, group: str, cluster_id: str | None) -> tuple[GroupAnswer, list[LeaderMove]]:
     """The rows about a group of a warehouse. Raises UsageError and CommandError."""
-    from rebalance_audit.commands.explain.group import WITHOUT_LOGS, Answer
+    from rebalance_audit.commands.explain.group import WITHOUT_LOGS, GroupAnswer
     from rebalance_audit.domain.incidents import incident_of
     from rebalance_audit.domain.model import Finding, from_row
     from rebalance_audit.domain.publish.leader_moves import LeaderMove
@@ -45,7 +45,7 @@ def stored_answer(location: str, group: str, cluster_id: str | None) -> tuple[An
     moves = [from_row(LeaderMove, row) for row in group_rows(opened, "gold.leader_move", group, cluster_id)]
     findings = [from_row(Finding, row) for row in rows]
     not_seen = [*([] if seen["log_count"] else [WITHOUT_LOGS]), *_gaps(opened, cluster_id)]
-    return Answer(rebalances, findings, not_seen, seen["from_ms"], seen["to_ms"], incidents), moves
+    return GroupAnswer(rebalances, findings, not_seen, seen["from_ms"], seen["to_ms"], incidents), moves
 
 
 def is_just_in(location: str, group: str, cluster_id: str) -> bool:
