@@ -71,7 +71,7 @@ def markup(at: AppTest) -> str:
 def said(at: AppTest) -> str:
     """The page's own words, as a reader sees them, without its large tables: see `cells`."""
     words = re.sub(r'<div class="ra-phone">.*?</div></td></tr></tbody></table>', "", markup(at), flags=re.DOTALL)
-    words = re.sub(r"<nav .*?</nav>", "", words)
+    words = re.sub(r"<nav .*?</nav>\s*", "", words)
     found = html.unescape(re.sub(r"<[^>]+>", "", words))
     return re.sub(r"\s+", " ", found)
 
