@@ -175,7 +175,7 @@ def test_a_killed_worker_costs_one_number_on_the_connect_page(page: Any, rows: l
     seconds = set(re.findall(r"[\d,.]+ task-seconds", text))
     eager = {s for s in seconds if f"at least {s}" in text}
     assert seconds - eager == {number}
-    assert text.startswith("ConnectWhich tasks were not running? 3 of 10 tasks and connectors")
+    assert text.startswith("reporting · Connectconnect-labWhich tasks were not running? 3 of 10 tasks and connectors")
 
 
 def test_the_groups_page_shows_the_rows_of_the_tables(page: Any, rows: list[Row]) -> None:
