@@ -98,7 +98,9 @@ def _last_before(offsets: Sequence[int], offset: int) -> int:
 def _one_of(parts: Sequence[Mark]) -> Mark:
     """The mark of these parts of one stretch, one behind the other."""
     first, last = parts[0], parts[-1]
-    next_at_ms, next_position = _next_of(first, parts[1] if len(parts) > 1 else None)
+    if len(parts) == 1:
+        return first
+    next_at_ms, next_position = _next_of(first, parts[1])
     mark = {
         **first,
         **{name: last[name] for name in ("last_offset", "last_at_ms", "last_position", "in_transaction")},
