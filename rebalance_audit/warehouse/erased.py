@@ -13,7 +13,7 @@ MOST = 1_000
 
 def digest_of(group_id: str) -> str:
     """What is kept of the name of an erased group."""
-    return hashlib.sha256(group_id.encode()).hexdigest()
+    return hashlib.sha256(group_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def say_erased(warehouse: Warehouse, cluster_id: str, group_id: str, erasure_id: str) -> None:

@@ -151,6 +151,11 @@ def test_an_erased_group_is_forgotten_and_what_comes_afterwards_is_shown(is_wait
     assert memory.names() == {"group-000000"}
 
 
+def test_any_name_that_a_group_may_have_has_a_digest() -> None:
+    """A lone surrogate has no bytes in UTF-8; memory may hold such a name beside that of an erased group."""
+    assert digest_of("orders-\ud800") != digest_of("orders-\ud801")
+
+
 def shown_generations(watched: Watched) -> set[int]:
     rows = watched.last().rows
     return set(rows["gold.rebalance"]["generation_id"].to_pylist()) if "gold.rebalance" in rows else set()
