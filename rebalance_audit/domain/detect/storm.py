@@ -230,8 +230,10 @@ def _finding(history: History, storm_: _Storm) -> list[Finding]:
     share = "all" if cause_count == total else f"{cause_count:,}"
     met = [s for s in history.attempts if first.index <= s.index <= last.index]
     all_count = sum(s.generation_count for s in met)
-    limit_said = f"limit: {limit} in {duration(window_ms)}"
-    counting = f"; {total:,} count ({limit_said})" if all_count > total else f" ({limit_said})"
+    limit_said = f"{limit} in {duration(window_ms)}"
+    counting = (
+        f"; {total:,} count towards the limit of {limit_said}" if all_count > total else f" (limit: {limit_said})"
+    )
     return history.finding(
         "RB001",
         history.extent(steps, quiet_ms=limits.storm_quiet_ms),

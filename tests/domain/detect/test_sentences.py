@@ -84,8 +84,8 @@ def test_a_storm_counts_every_rebalance_of_its_time_and_those_that_count_beside(
     found = _only(story, "RB001")
     # Its first return is one that a deploy would explain: seven of the eight count.
     assert found.title == (
-        "orders rebalanced 8 times in 1 min 10 s; 7 count (limit: 5 in 10 min), 4 of them: a member exceeded its "
-        "poll interval; c2 at /10.0.0.9 came or went in 7 of them"
+        "orders rebalanced 8 times in 1 min 10 s; 7 count towards the limit of 5 in 10 min, 4 of them: a member "
+        "exceeded its poll interval; c2 at /10.0.0.9 came or went in 7 of them"
     )
     assert json.loads(found.numbers or "")["rebalance_count"] == 7
 
