@@ -193,7 +193,7 @@ def vanished_generations(history: History) -> list[Finding]:
             severity=Severity.WARNING,
             title=f"{counted(len(part), 'generation')} of {history.group} never reached its members in "
             f"{duration(span_ms)}; "
-            f"{delivered} did",
+            f"{f'{delivered:,}' if delivered else 'none'} did",
             detail=f"First {number(part[0].rebalance)} at {clock(part[0].at_ms)}, last {number(part[-1].rebalance)} at "
             f"{clock(part[-1].at_ms)}.",
             numbers={"vanished_count": len(part), "delivered_count": delivered, "span_ms": span_ms},

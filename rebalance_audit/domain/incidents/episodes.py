@@ -144,7 +144,7 @@ class _Cutter:
     def _episode_of(self, step: HistoryStep, faults: dict[Identity, str]) -> Episode:
         r = step.rebalance
         waiting = next((e for e in self._recent() if e.is_waiting), None)
-        if r.trigger in FOLLOW_UPS and self._last is not None:
+        if r.trigger in FOLLOW_UPS and not faults and self._last is not None:
             return (waiting if r.trigger == Cause.CONNECT_DELAY_EXPIRED else None) or self._last
         if r.outcome == "missing" and self._last is not None:
             return self._last

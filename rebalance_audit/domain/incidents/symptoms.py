@@ -65,8 +65,9 @@ class _Homes:
         if group_id is None:
             is_about_a_move = finding.subject_type == "partition"
             return _meanwhile(self._of_partition[finding.subject], finding) if is_about_a_move else None
-        cited = (self._by_ref.get((group_id, ref)) for ref in finding.evidence)
-        return next((t for t in cited if t is not None), None) or _meanwhile(self._of_group[group_id], finding)
+        cited = [t for ref in finding.evidence if (t := self._by_ref.get((group_id, ref))) is not None]
+        storm = next((t for t in cited if t.kind == "storm"), None)  # all that its group went through meanwhile
+        return storm or next(iter(cited), None) or _meanwhile(self._of_group[group_id], finding)
 
     def _cited(self, group_id: str, refs: Iterable[str], trouble: Trouble) -> None:
         for ref in refs:

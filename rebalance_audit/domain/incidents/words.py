@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from rebalance_audit.domain.causes import MEMBER_FAILED, Cause, phrase_of
+from rebalance_audit.domain.causes import Cause, phrase_of
 from rebalance_audit.domain.detect.finding import capped
 from rebalance_audit.domain.detect.history import HistoryStep, Identity, worker_name
 from rebalance_audit.domain.detect.modes import number
@@ -21,7 +21,7 @@ from rebalance_audit.domain.detect.wording import (
     things,
     two_owners,
 )
-from rebalance_audit.domain.incidents.episodes import Episode
+from rebalance_audit.domain.incidents.episodes import Episode, faults_in
 from rebalance_audit.domain.incidents.model import Link
 from rebalance_audit.domain.incidents.troubles import Trouble
 from rebalance_audit.domain.numbers import CostBounds, is_counted, unit_of
@@ -42,10 +42,10 @@ STILL_WORDS = {
 
 _DID: dict[str, str] = {
     Cause.MEMBER_SESSION_EXPIRED: "vanished without leaving",
-    Cause.STATIC_MEMBER_EXPIRED: "did not come back within its session timeout",
-    Cause.MEMBER_POLL_TIMEOUT: "exceeded its poll interval",
+    Cause.STATIC_MEMBER_EXPIRED: "did not come back within {its} session timeout",
+    Cause.MEMBER_POLL_TIMEOUT: "exceeded {its} poll interval",
     Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT: "did not re-join before the rebalance timeout",
-    Cause.MEMBER_SYNC_TIMEOUT: "did not fetch its assignment in time",
+    Cause.MEMBER_SYNC_TIMEOUT: "did not fetch {its} assignment in time",
     Cause.CONNECT_ASSIGNMENT_FAILED: "could not be given work",
 }
 
@@ -86,11 +86,10 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
         case "storm":
             steps = [s for _, s in trouble.steps if s.rebalance.kind == "rebalance"]
             span = duration(max(steps[-1].at_ms - steps[0].first_at_ms, 0))
-            fault = fault_of(trouble)
-            why = f"{who} {_DID[fault]}" if fault in _DID else f"mostly {who}"
+            why = listed(_failures(trouble, people)) or f"mostly {who}"
             return f"{where} rebalanced {len(steps):,} times in {span}: {why}"
         case "connect_worker" | "member_fault":
-            return f"{who} of {where} {_DID.get(fault_of(trouble), 'failed')}"
+            return "; ".join(_failures(trouble, people, where)) or f"{who} of {where} failed"
         case "deploy":
             if len(people) == 1:
                 return f"{who} of {where} was restarted"
@@ -171,15 +170,31 @@ def _how_it_stands(stands: str, last_ms: int, *, expected: bool) -> str:
             return f"It was over at {clock(last_ms)}" + (", and was normal work." if expected else ".")
 
 
-def fault_of(trouble: Trouble) -> str:
-    """The way in which the first member failed, in words."""
+def _failures(trouble: Trouble, people: Sequence[Identity], where: str = "") -> list[str]:
+    """Who failed how, one text for each way, the first first: `p1 and p2 of orders exceeded their poll interval`.
+    A member that failed in several ways is told by its first. Only the first text says `where`."""
+    ways: dict[Identity, str] = {}
+    for episode, step in trouble.steps:
+        for who, way in faults_in(episode.history, step).items():
+            ways.setdefault(who, way)
+    names = names_of(people)
+    told: dict[str, list[str]] = {}
+    for who, name in zip(people, names, strict=True):
+        if who in ways:
+            told.setdefault(_DID.get(ways[who], "failed"), []).append(name)
+    if not told and (met := next((_DID[c] for c in _causes_of(trouble) if c in _DID), None)):  # evidence names nobody
+        told[met] = names or ["members"]
+    of = f" of {where}" if where else ""
+    return [
+        f"{listed(names)}{'' if place else of} {way.format(its='its' if len(names) == 1 else 'their')}"
+        for place, (way, names) in enumerate(told.items())
+    ]
+
+
+def _causes_of(trouble: Trouble) -> Iterator[str]:
     for _, step in trouble.steps:
-        for cause in step.rebalance.triggers:
-            if cause.trigger in MEMBER_FAILED:
-                return cause.trigger
-        if step.rebalance.trigger in MEMBER_FAILED:
-            return step.rebalance.trigger
-    return "unknown"
+        yield from (cause.trigger for cause in step.rebalance.triggers)
+        yield step.rebalance.trigger
 
 
 def _where(trouble: Trouble) -> str:

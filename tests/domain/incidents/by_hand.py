@@ -51,6 +51,7 @@ def _start(who: str, rebalances: str, first: int, last: int) -> Described:
 
 EXPIRED, POLL, LEFT = "member_session_expired", "member_poll_timeout", "member_left"
 CONFIG = "connect_config_changed"
+LIBRARIES = ("aiokafka", "franz_go", "kafka_go", "kafka_python", "kafkajs", "sarama")
 
 BY_HAND: dict[str, tuple[Described, ...]] = {
     "eager_join_leave_kill": (
@@ -162,6 +163,35 @@ BY_HAND: dict[str, tuple[Described, ...]] = {
     "reassign_throttled": (_moves(1, "throttle", 3, 4),),
     "reassign_throttled_zookeeper": (_moves(1, "throttle", 3, 4),),
     "reassign_znode": (_moves(4),),
+    "members_in_other_zones": (
+        _start("z1 z2 z3", "1 2 3", 0, 2),
+        Described(
+            kind="member_fault", cause=POLL, culprits=("z2", "z3"), rebalances=("4", "5", "7"), first=3, last=5
+        ),  # z3 is killed 28 s after z2 stalled: members that fail so soon after each other are one incident
+        _normal("scaling", LEFT, "z1", "6", 4, 4),
+    ),
+    **{
+        f"{library}_join_leave_kill": (
+            _start("m1 m2 m3", "1 2 3", 0, 2),
+            _normal("scaling", LEFT, "m2", "4", 3, 3),
+            _fault(EXPIRED, "m3", "5", 4, 4),
+        )
+        for library in LIBRARIES
+    },
+    **{
+        f"{library}_rolling_deploy": (
+            _start("m1 m2", "1 2", 0, 1),
+            _normal("deploy", LEFT, "m1 m2", "3 4 5 6", 2, 5),
+        )
+        for library in LIBRARIES
+    },
+    **{
+        f"{library}_silent_close": (
+            _start("m1 m2", "1 2", 0, 1),
+            _normal("scaling", LEFT, "m2 m1", "3 4", 3, 4),
+        )
+        for library in LIBRARIES
+    },
 }
 """By the name of the scenario: the same on every release that it was captured on."""
 

@@ -160,3 +160,27 @@ def test_a_killed_worker_its_session_the_delay_and_the_round_that_spreads_its_ta
     assert "Connect's scheduled delay ended" in spread.what
     assert lost.cost_seconds == pytest.approx(91.647)
     assert lost.severity == "warning"
+
+
+def test_a_member_that_is_killed_before_the_second_round_of_a_join_is_a_fault_of_its_own() -> None:
+    (capture,) = (c for c in CAPTURES if c.name == "killed_in_the_follow_up")
+    faults = [i for i in found_in(capture) if not i.expected]
+    killed = {"r-librdkafka": "r1", "s-sarama": "s1", "f-franz-go": "f1", "p-kafka-python": "p1"}
+    assert {g: i.culprits for i in faults for g in i.group_ids} == {g: (who,) for g, who in killed.items()}
+    assert {(i.kind, i.root_cause) for i in faults} == {("member_fault", "member_session_expired")}
+    assert all((i.cost_seconds or 0) > 10 for i in faults)  # four partitions that wait for a session of 10 s
+
+
+def test_members_that_failed_in_different_ways_are_each_told_by_their_own() -> None:
+    (capture,) = (c for c in CAPTURES if c.name == "members_in_other_zones")
+    (fault,) = (i for i in found_in(capture) if not i.expected)
+    assert fault.title == "z2 of zones-app exceeded its poll interval; z3 vanished without leaving"
+
+
+def test_generations_that_cannot_be_written_are_all_symptoms_of_one_storm() -> None:
+    (capture,) = (c for c in CAPTURES if c.name == "group_cannot_be_written")
+    storm, *others = sorted(found_in(capture), key=lambda i: i.expected)
+    rules = {f.finding_id: f.rule_id for _, f in rows_of(capture).findings}
+    assert (storm.kind, storm.root_cause) == ("storm", "append_failed")
+    assert {"RB001", "RB014", "RB016"} <= {rules[f] for f in storm.finding_ids}
+    assert all(i.expected for i in others)
