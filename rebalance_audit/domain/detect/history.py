@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,6 +102,7 @@ class History:
         self.rewrites = tuple(s for s in self.steps if s.rebalance.kind == RebalanceKind.STATIC_REWRITE)
         self.same_identity = _most_at_once(rebalances)
         self._steps_from: dict[str, list[int]] | None = None
+        self._steps_joined: dict[str, list[int]] | None = None
 
     @property
     def group(self) -> str:
@@ -126,7 +127,7 @@ class History:
 
     def movements_from(self, member_ids: Iterable[str], step: HistoryStep) -> list[Movement]:
         """Resources that these members gave up in this rebalance or, if they never came back, in a later one. A worker
-        that comes back has another member id, under which it gets its own again."""
+        that comes back has another member id, under which it gets its own again; a KIP-848 member has its old one."""
         if self._steps_from is None:
             self._steps_from = {}
             for s in self.steps:
@@ -136,13 +137,27 @@ class History:
         found: dict[str, Movement] = {}
         for member_id in member_ids:
             indexes = self._steps_from.get(member_id, [])
-            for index in indexes[bisect_left(indexes, step.index) :]:
+            back = self._back_after(member_id, step)
+            for index in indexes[bisect_left(indexes, step.index) : bisect_right(indexes, back)]:
                 for movement in self.steps[index].rebalance.movements:
                     # The taking away and the giving are two rows of one hand-over: the later one has the pause.
                     is_back = movement.kind == MovementKind.RETURNED and movement.to_member_id == member_id
                     if movement.from_member_id == member_id and not is_back:
                         found[movement.resource] = movement
         return list(found.values())
+
+    def _back_after(self, member_id: str, step: HistoryStep) -> int:
+        """The index of the rebalance in which the member joined again under this id, after it had gone in `step`; that
+        of the last one if it did not."""
+        if self._steps_joined is None:
+            self._steps_joined = {}
+            for s in self.steps:
+                for member in s.rebalance.members:
+                    if member.change == MemberChange.JOINED:
+                        self._steps_joined.setdefault(member.member_id, []).append(s.index)
+        joined = self._steps_joined.get(member_id, [])
+        later = bisect_right(joined, step.index)
+        return joined[later] if later < len(joined) else len(self.steps)
 
     def spells(self, holds: Mapping[str, Any]) -> Iterator[Spell]:
         """Runs of settled rebalances whose ids are keys of `holds`. A rebalance that did not settle ends no run."""

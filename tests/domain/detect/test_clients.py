@@ -152,3 +152,12 @@ def test_a_deploy_is_advised_by_what_its_library_has() -> None:
         "group_instance_id per member and members restarted in another order."
     )
     assert client_advice.deploy(frozenset({ClientFamily.KAFKAJS})) == "Nothing is wrong."
+
+
+def test_what_a_member_that_came_back_gave_up_later_is_no_harm_of_its_absence() -> None:
+    """A frozen KIP-848 member joins again under its old member id, and a second later loses the same partitions to one
+    that comes: 13 s were shown as 0.5."""
+    story = a_group(group_type="consumer", assignor="range", mode="server").joins("c1", "c2", at_s=0)
+    story.vanishes("c2", at_s=60, gone_pause_ms=13_000).joins("c2", at_s=66, same_process=True, pause_ms=700)
+    (gone,) = found(story.leaves("c2", at_s=90, gone_pause_ms=500), "RB007")
+    assert "its 3 partitions stood still for 13 s" in gone.title
