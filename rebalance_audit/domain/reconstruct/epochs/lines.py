@@ -38,6 +38,9 @@ _CAUSES = frozenset(
 _EPOCH_LINES = frozenset({LogKind.EPOCH_BUMPED, LogKind.TARGET_COMPUTED})
 _LINE_TO_RECORD_MS = 10_000
 """Between a line and the record of the same epoch, clocks and load included (docs/measured.md#epochs)."""
+_ONE_OPERATION_MS = 1_000
+"""Lines of one operation of the coordinator are no further apart, load included
+(docs/measured.md#lines-and-records)."""
 _FOR_A_WHILE = "temporarily"
 _DEPARTURE_LINES = frozenset({LogKind.MODERN_MEMBER_LEFT, LogKind.MEMBER_LEFT, LogKind.MEMBER_FENCED})
 
@@ -159,13 +162,21 @@ def _epochs(lines: Sequence[LogEvent]) -> list[LoggedEpoch]:
                         LoggedEpoch(number=number - 1, first=converted[0], causes=converted, is_conversion=True)
                     )
                     waiting = [x for x in waiting if x.kind is not LogKind.GROUP_CONVERTED]
-                known = LoggedEpoch(number=number, first=line, causes=waiting)
+                known = LoggedEpoch(number=number, first=line, causes=[x for x in waiting if not _is_back(x, line)])
                 known.member_ids = frozenset(members) if is_membership_known else None
                 epochs.append(known)
                 waiting = []
             if known is not None and line.kind is LogKind.TARGET_COMPUTED and known.target is None:
                 known.target = line
     return epochs
+
+
+def _is_back(joined: LogEvent, bumped: LogEvent) -> bool:
+    """Whether a member joined only to hear what it has to do, as one of the classic protocol does for each target. Who
+    is new bumps the epoch by it."""
+    if joined.kind is not LogKind.MODERN_MEMBER_JOINED or joined.fields.get("protocol") != "classic":
+        return False
+    return (bumped.at_ms or 0) - (joined.at_ms or 0) > _ONE_OPERATION_MS
 
 
 def _is_of_nobody(line: LogEvent) -> bool:

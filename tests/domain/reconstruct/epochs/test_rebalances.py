@@ -456,6 +456,31 @@ def test_who_left_the_classic_group_is_no_cause_of_the_epoch_it_is_converted_at(
     assert found == {(4, "group_converted"), (5, "member_joined")}
 
 
+@pytest.mark.parametrize(
+    ("protocol", "joined_at_ms", "cause"),
+    [
+        ("classic", 16_200, "topic_metadata_changed"),
+        ("classic", 22_900, "member_joined"),
+        ("consumer", 16_200, "member_joined"),
+    ],
+    ids=["back for its target", "new", "of the new protocol, and its line is late"],
+)
+def test_a_classic_member_that_joins_again_for_its_target_begins_no_epoch(
+    protocol: str, joined_at_ms: int, cause: str
+) -> None:
+    """As seen on 4.3.0, from logs alone: it joined again for epoch 9, and 7 s later its topic got more partitions."""
+    story = ConsumerGroupStory().says(LogKind.MODERN_MEMBER_JOINED, at_ms=14_990, member_id="n1", protocol="consumer")
+    story.says(LogKind.EPOCH_BUMPED, at_ms=14_991, group_epoch=9, metadata_hash=55)
+    story.says(LogKind.TARGET_COMPUTED, at_ms=14_992, group_epoch=9, assignor="uniform")
+    story.says(LogKind.MODERN_MEMBER_JOINED, at_ms=joined_at_ms, member_id="o1-uuid", protocol=protocol)
+    story.says(LogKind.EPOCH_BUMPED, at_ms=23_021, group_epoch=10, metadata_hash=-81)
+    story.says(LogKind.TARGET_COMPUTED, at_ms=23_022, group_epoch=10, assignor="uniform")
+    assert [(r.group_epoch, r.trigger) for r in reconstruct(story.evidence()).rebalances] == [
+        (9, "member_joined"),
+        (10, cause),
+    ]
+
+
 def test_a_member_that_goes_is_there_in_the_epoch_before_though_that_was_never_reached() -> None:
     """As seen on 4.1.1: of three members two were killed at once, and their sessions ended one after the other."""
     story = ConsumerGroupStory()
