@@ -192,7 +192,8 @@ def _reasonless(before: Before, trigger: Trigger) -> Trigger:
     last_ms = silence.last_commit_ms(before, member_id)
     if silent is False and last_ms is not None and (at_ms or 0) - last_ms > AS_IT_LEFT_MS:
         silent = None  # a consumer that commits on a timer would have committed as it was closed
-    if silent is None and _comes_back(before, member_id):
+    is_open = silent is None and _comes_back(before, member_id)
+    if is_open or (silent is False and silence.may_have_been_stuck(before, member_id)):
         detail = "it left without a reason and came back: closed, put out for not polling, or removed"
         return changed(trigger, trigger=Cause.UNKNOWN, tier=EvidenceTier.UNKNOWN, detail=detail)
     return trigger

@@ -91,6 +91,13 @@ def _may_have_been_stuck(before: Before, member: MemberMetadata, since: int) -> 
     return is_on_beat and _is_there_again(before, member)
 
 
+def may_have_been_stuck(before: Before, member_id: str) -> bool:
+    """Whether a member that left without a reason may have been put out by its library, though it had just committed:
+    the timer was the reason of that commit, and the same client came back."""
+    member, since = (before.members or {}).get(member_id), _given_offset(before, member_id)
+    return member is not None and since is not None and _may_have_been_stuck(before, member, since)
+
+
 def _may_have_joined_stuck(before: Before, member: MemberMetadata) -> bool:
     """Whether its application may not have polled since before it was given anything in this generation, in which it
     committed nothing: a cooperative member joins again without its application, and the same client came back."""
