@@ -26,7 +26,8 @@ class Attempt:
     unwritten: LogEvent | None = None
     """The `Preparing` line of the next one, if it says that the record of this one could not be written."""
     undelivered: GroupRecord | None = None
-    """A record that was written after all, when its members had been refused the assignment in it."""
+    """A record that was written after all, when its members had been refused the assignment in it. `unwritten` says so,
+    or what follows."""
     replaced: LogEvent | None = None
     """The line by which a static member came back; None unless this is a rewrite."""
     converted: LogEvent | None = None
@@ -42,6 +43,12 @@ class Attempt:
     @property
     def value(self) -> GroupMetadataValue | None:
         return None if self.record is None else self.record.record.value
+
+    @property
+    def refused(self) -> GroupMetadataValue | None:
+        """What was given to nobody, where no line says so."""
+        is_shown = self.undelivered is not None and self.unwritten is None
+        return self.undelivered.record.value if self.undelivered is not None and is_shown else None
 
     @property
     def member_ids(self) -> frozenset[str] | None:
@@ -80,7 +87,7 @@ class Attempt:
             return Outcome.MISSING
         if self.value is not None:
             return Outcome.COMPLETED if self.value.members else Outcome.EMPTIED
-        if self.unwritten is not None:
+        if self.unwritten is not None or self.undelivered is not None:
             return Outcome.FAILED
         if self.received is not None or self.rewrite_seq or self.converted is not None:
             return Outcome.COMPLETED

@@ -13,6 +13,7 @@ from rebalance_audit.domain.log_lines.reasons import is_in_free_words
 from rebalance_audit.domain.model import Rebalance, Trigger, changed
 from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
 from rebalance_audit.domain.reconstruct.assignment.stream_tasks import STREAMS_ASSIGNOR, planned_rejoin
+from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.attempts.triggers import (
     is_static,
     logged_triggers,
@@ -73,7 +74,8 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
             triggers[0] = changed(triggers[0], trigger=Cause.LEADER_REJOINED)
     recorded = recorded_triggers(before.members, after, triggers, partial(silence.inferred, before))
     if before.index:
-        triggers = taken_over(attempt, before.course.attempts[before.index - 1]) + triggers
+        last = before.course.attempts[before.index - 1]
+        triggers = taken_over(attempt, last) + (triggers or _refused(last))
     if not triggers:
         recorded = first_of_several(before, rebalance, recorded, after)
     elif attempt.preparing is None:
@@ -82,6 +84,15 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
     if not triggers and after is not None:
         triggers = _without_member_change(before, rebalance, after)
     return with_triggers(rebalance, triggers)
+
+
+def _refused(last: Attempt) -> list[Trigger]:
+    """Members that were refused what the attempt before would have given them join again at once."""
+    if last.refused is None or last.undelivered is None:
+        return []
+    detail = "the record before was given to nobody: its members joined again as the coordinator stopped to wait"
+    evidence = (last.undelivered.ref,)
+    return [Trigger(trigger=Cause.APPEND_FAILED, tier=EvidenceTier.INFERRED, detail=detail, evidence=evidence)]
 
 
 def _is_leaders(before: Before, trigger: Trigger) -> bool:

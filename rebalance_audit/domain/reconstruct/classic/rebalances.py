@@ -32,6 +32,7 @@ from .causes import with_causes
 from .conversions import Downgrade
 from .hand_overs import HandOvers
 from .members import Parsed, mode_of, parse, settle_modes
+from .refused import set_aside_refused
 from .static_returns import returned_by_line, rewritten
 from .untaken import untaken
 
@@ -44,7 +45,9 @@ def reconstruct_classic(evidence: GroupEvidence) -> tuple[list[Rebalance], list[
     attempts, contradictions = classic_attempts(classic, evidence.lines)
     if not attempts:
         return [], contradictions
-    before = before_all(course_of(evidence, attempts))
+    course = course_of(evidence, attempts)
+    set_aside_refused(attempts, course.commits)
+    before = before_all(course)
     rebalances = []
     for index, framed in enumerate(frames(evidence.cluster_id, evidence.group_id, attempts)):
         rebalance, before = _step(_turned_to(before, index), framed)
@@ -67,7 +70,9 @@ def _step(before: Before, rebalance: Rebalance) -> tuple[Rebalance, Before]:
     attempt = before.attempt
     value = attempt.value
     after = {m.member_id: m for m in value.members} if value is not None else None
-    rebalance = with_causes(before, rebalance, after)
+    refused = attempt.refused
+    who_joined = after if refused is None else {m.member_id: m for m in refused.members}
+    rebalance = with_causes(before, rebalance, who_joined)
     if value is None and attempt.converted is not None:
         return _from_consumer_group(rebalance, EvidenceTier.LOGGED, attempt.converted.ref), before
     if value is None and attempt.rewrite_seq:

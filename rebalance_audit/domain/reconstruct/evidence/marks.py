@@ -192,4 +192,7 @@ def joined(attempts: Sequence[Attempt]) -> tuple[int | None, str | None]:
             return value.current_state_timestamp, attempt.record.ref
         if attempt.stabilized is not None and attempt.stabilized.at_ms is not None:
             return attempt.stabilized.at_ms, attempt.stabilized.ref
+        refused = attempt.refused
+        if refused is not None and attempt.undelivered is not None and refused.current_state_timestamp is not None:
+            return refused.current_state_timestamp, attempt.undelivered.ref
     return None, None

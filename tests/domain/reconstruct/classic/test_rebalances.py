@@ -364,3 +364,52 @@ def long_story() -> Story:
         for partition in range(len(present)):
             story.commit(partition, at_ms=at_ms + 5_000)
     return story
+
+
+BARE = encoders.consumer_subscription((TOPIC,), version=3, user_data=None)
+
+
+def refused_again_and_again(
+    times: int, *, every_ms: int = 5_110, subscription: bytes = BARE, commits: bool = False
+) -> Story:
+    """c2 comes, and the records of `times` generations cannot be copied in time, as on 4.3.0; without lines."""
+    told = {"c1": subscription, "c2": subscription}
+    story = a_group().generation(2, {"c1": "0 1"}, at_ms=1_000, subscriptions=told)
+    for turn in range(times + 1):
+        joined_at_ms = 6_000 + turn * every_ms
+        both = {"c1": "0", "c2": "1"}
+        story.generation(3 + turn, both, at_ms=joined_at_ms + 10, joined_at_ms=joined_at_ms, subscriptions=told)
+        if commits:
+            story.commit(0, at_ms=joined_at_ms + 4_000)
+    return story
+
+
+@pytest.mark.parametrize("times", [2, 4])
+def test_records_that_were_refused_one_after_the_other_were_delivered_to_nobody_by_records_alone(times: int) -> None:
+    found = generations_of(refused_again_and_again(times))
+    assert found == [
+        (2, "rebalance", "completed", "unknown"),
+        (3, "rebalance", "failed", "member_joined"),
+        *((4 + turn, "rebalance", "failed", "append_failed") for turn in range(times - 1)),
+        (3 + times, "rebalance", "completed", "append_failed"),
+    ]
+    *failed, last = rebalances(refused_again_and_again(times))[1:]
+    assert all((r.assigned_at_ms, r.movements) == (None, ()) for r in failed)
+    assert moves(last) == {"orders-0": ("returned", "c1", "c1"), "orders-1": ("moved", "c1", "c2")}
+    # They had let go for the first one of these, and began 8 ms after the record.
+    assert {m.pause_estimate_ms for m in last.movements} == {times * 5_110 + 18}
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        refused_again_and_again(1),
+        refused_again_and_again(3, every_ms=4_900),
+        refused_again_and_again(3, every_ms=6_020),
+        refused_again_and_again(3, commits=True),
+        refused_again_and_again(3, subscription=encoders.consumer_subscription((TOPIC,), version=2, user_data=None)),
+    ],
+    ids=["once", "sooner", "later", "they commit", "maybe a handler of sarama's"],
+)
+def test_members_that_join_again_by_themselves_were_given_what_records_say(story: Story) -> None:
+    assert {outcome for _, _, outcome, _ in generations_of(story)} == {"completed"}
