@@ -35,12 +35,12 @@ class Cluster(RunFolder):
         *,
         version: str = jars.DEFAULT_VERSION,
         folder: Path | None = None,
-        time_zone: str = "UTC",
+        time_zone: str | None = None,
     ) -> None:
         zookeeper = version_key(version) < (3, 3) if shape.zookeeper is None else shape.zookeeper
         if zookeeper and (version_key(version) >= (4, 0) or shape.controllers_apart):
             raise LabError("ZooKeeper mode exists up to Kafka 3.9 and has no controllers apart.")
-        super().__init__(version, folder, uses_zookeeper=zookeeper, time_zone=time_zone)
+        super().__init__(version, folder, uses_zookeeper=zookeeper, time_zone=time_zone or shape.time_zone)
         self._shape = shape
         self.connect_group = shape.connect_group
         self.replicas = min(3, shape.brokers)

@@ -29,6 +29,8 @@ class ClusterShape:
     """Name and protocol of further listeners of a single broker, beside the plain one."""
     broker_flags: Sequence[str] = ()
     """Of the brokers' JVMs."""
+    time_zone: str = "UTC"
+    """Of the hosts of brokers and workers, by which they write their logs."""
 
 
 ONE_BROKER = ClusterShape()

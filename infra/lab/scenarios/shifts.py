@@ -52,14 +52,16 @@ class Crew:
         self._library, self._acts = library, [act.split() for act in acts.split(",")]
         self._is_kip848, self._is_static, self._own = is_kip848, is_static, own
         first = library if isinstance(library, str) else next(iter(library.values()))
-        self._assignor = assignor or EAGER.get(first, "range")
+        self._assignor = assignor or ("uniform" if is_kip848 else EAGER.get(first, "range"))
         self.mode = "cooperative" if self._assignor == "cooperative-sticky" else "eager"
         self.fault: BaseException | None = None
 
     def declare(self) -> None:
         if self._is_kip848:
             first = 2 if version_key(self.driver.cluster.version) >= (4, 3) else 1
-            self.driver.group(self.group, group_type="consumer", mode="server", assignor="uniform", first_number=first)
+            self.driver.group(
+                self.group, group_type="consumer", mode="server", assignor=self._assignor, first_number=first
+            )
         else:
             self.driver.group(self.group, group_type="classic", mode=self.mode, assignor=self._assignor)
 
@@ -71,6 +73,7 @@ class Crew:
                     "come": self.come, "together": self.together, "leave": self.leave, "kill": self.kill,
                     "crash": self.crash, "freeze": self.freeze, "nap": self.nap, "slow": self.slow, "busy": self.busy,
                     "swap": self.swap, "grow": self.grow, "hush": self.hush, "loud": self.loud, "empty": self.empty,
+                    "pause": self.pause, "vanish": self.vanish,
                 }  # fmt: skip
                 acts[verb](*numbers)
                 self.driver.rest(chance.uniform(2, 6))
@@ -142,6 +145,19 @@ class Crew:
         self.driver.rest(8)
         self._written(Cause.MEMBER_JOINED, number)
         self._settle()
+
+    def vanish(self, number: str) -> None:
+        """Frozen, and never heard of again, as a host without network."""
+        self.driver.freeze(self._of(number))
+        self.driver.rest(self._chance.uniform(13, 16))
+        self._written(Cause.STATIC_MEMBER_EXPIRED if self._is_static else Cause.MEMBER_SESSION_EXPIRED, number)
+        self._settle()
+        self.driver.clients[self._of(number)].kill()
+
+    def pause(self, number: str) -> None:
+        """It pauses all that it holds, polls, and goes on later."""
+        self.driver.pause_briefly(self._of(number), seconds=self._chance.uniform(6, 9))
+        self.driver.rest(6)
 
     def nap(self, number: str) -> None:
         """Frozen for less than its session."""
