@@ -210,7 +210,7 @@ class _ClusterReader:
         last_seen = findings["last_seen_at_ms"].fill_null(-1 << 62).to_numpy()
         is_open = pc.fill_null(pc.equal(findings["status"], "open"), False)
         is_shown = pc.or_(is_open, pc.is_in(findings["finding_id"], self.shown)).to_numpy(zero_copy_only=False)
-        flags: Flags = (since >= 0) & (is_shown | (last_seen >= since))
+        flags: Flags = (since > _NO_CLUSTER) & (is_shown | (last_seen >= since))
         return flags
 
     def _chosen(self, batch: pa.RecordBatch, flags: Flags) -> tuple[pa.RecordBatch, Numbers]:

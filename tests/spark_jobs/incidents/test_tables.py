@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +18,7 @@ from rebalance_audit.domain.publish.leader_moves import LeaderMove, leader_move_
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import LocalEngine
+from spark_jobs.group_rows import INSTANTS
 from spark_jobs.incidents import tables
 from spark_jobs.incidents.around import StoredCluster
 from spark_jobs.incidents.tables import incident_tables
@@ -182,3 +184,20 @@ def test_an_open_incident_is_over_when_time_alone_has_passed(tmp_path: Path, mon
     assert states() == ["open"]
     history.publish(stories, until_s=HOUR_S)
     assert states() == ["over"]
+
+
+@few_or_many
+def test_findings_stay_with_their_incidents_where_nobody_knows_when_a_rebalance_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_groups: int
+) -> None:
+    """Then the news may be from the beginning of all times, and a margin before that."""
+    monkeypatch.setattr(tables, "FEW_GROUPS", few_groups)
+    orders, refunds = GroupStory("orders").joins("c1", "c2", at_s=0), GroupStory("refunds").joins("c3", "c4", at_s=0)
+    orders.vanishes("c1", at_s=HOUR_S)
+    unknown: dict[str, Any] = dict.fromkeys(INSTANTS)
+    refunds.rebalances[0] = replace(refunds.rebalances[0], **unknown)
+    history = Published(tmp_path, monkeypatch)
+    history.publish([orders, refunds], until_s=2 * HOUR_S)
+    [fault] = [row for row in history.rows("gold.incident", "incident_id") if row["kind"] == "member_fault"]
+    assert len(fault["finding_ids"]) == 1
+    assert fault["severity"] == "warning"
