@@ -15,9 +15,10 @@ from rebalance_audit.cycles import seldom_cycle_search
 from rebalance_audit.domain.publish.volumes import FOLLOWED, noted
 from rebalance_audit.warehouse.spreading import in_this_process
 from rebalance_audit.warehouse.warehouse import Warehouse
+from rebalance_audit.warehouse.worked_out import note_this_release
 from spark_jobs import kept_footers
 from spark_jobs.engine import SPARK_FROM_BYTES, LocalEngine
-from spark_jobs.plan import BY_NAME, STAGES
+from spark_jobs.plan import BRONZE, BY_NAME, DECODE, PUBLISH, STAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,6 +54,7 @@ def run(
     engine: str = "auto",
     spark_from_bytes: int = SPARK_FROM_BYTES,
     may_wait: bool = False,
+    again: bool = False,
 ) -> RunOutcome:
     """Run the stages (default: all, in order) over what is new, as the warehouse's one writer.
 
@@ -60,7 +62,8 @@ def run(
     this process, unless its news has `spark_from_bytes` or more. Spark starts when a stage asks for it; `spark` is its
     session, if there is one.
     `reached(point)` is called after every commit. `may_wait`: commits of groups that nobody waits for may be left to a
-    later run, and what rules and incidents say of groups in a long storm.
+    later run, and what rules and incidents say of groups in a long storm. `again`: each stage from `reconstruct` on
+    works on all that its inputs hold, once it has worked on what is new.
     Raises WarehouseError if another process writes, QualityError if a fatal law does not hold: nothing of the stage
     that broke it is committed, and readers keep what they had. A landing file that breaks one is put aside instead.
     """
@@ -81,6 +84,8 @@ def run(
         spark_from_bytes=spark_from_bytes,
     ) as context:
         context.may_wait = may_wait
+        if opened.version("silver.rebalance") is None:
+            note_this_release(opened)
         outcome.rows_written, outcome.put_aside = context.rows_written, context.put_aside
         for stage in STAGES:
             if stage.name not in wanted:
@@ -89,10 +94,16 @@ def run(
             started = time.monotonic()
             report(stage.name, "started")
             did = bool(module.run(context))
+            if again and stage not in (BRONZE, DECODE):
+                context.again = True
+                did |= bool(module.run(context))
+                context.again = False
             report(stage.name, "ended" if did else "nothing new")
             if did:
                 outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
         outcome.is_complete = context.awaited is None and not context.has_left
+        if again and PUBLISH.name in wanted:
+            note_this_release(opened)
         for table, row_count in sorted(context.rows_written.items()):
             if opened.join_small_files(table, written_rows=row_count):
                 context.reached(f"{table}:joined")

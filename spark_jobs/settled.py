@@ -65,7 +65,7 @@ def settled_points(context: Run, batch: Batch, dirty: set[Place], changed: set[P
         if row["fold_version"] == FOLD_VERSION or row["is_floor"]:
             known.setdefault((row["cluster_id"], row["group_id"]), []).append(row)
     found.closed = {place for place in floors & dirty if place not in known}
-    for cluster_id, group_id in sorted(found.closed):
+    for cluster_id, group_id in sorted(found.closed) if batch.is_news else ():
         found.reopenings.append(_reopening(batch, cluster_id, group_id, None, None, None, is_too_old=True))
     if not known:
         return found
@@ -81,7 +81,7 @@ def settled_points(context: Run, batch: Batch, dirty: set[Place], changed: set[P
             chosen = floor
         if chosen is not None:
             found.points[place] = chosen
-        if is_too_old or chosen is not points[-1]:
+        if batch.is_news and (is_too_old or chosen is not points[-1]):
             settled_at_ms, from_ms = points[-1]["settled_at_ms"], None if chosen is None else chosen["read_from_ms"]
             found.reopenings.append(_reopening(batch, *place, settled_at_ms, news_ms, from_ms, is_too_old=is_too_old))
     return found

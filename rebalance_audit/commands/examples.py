@@ -22,7 +22,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "collect -b broker:9092 -w W --command-config client.conf",
     ),
     "stream": ("stream -b broker:9092 -w W", "stream -b broker:9092 -w s3://b/w --checkpoint hdfs:///audit"),
-    "run": ("run -w W", "run -w W --engine local"),
+    "run": ("run -w W", "run -w W --engine local", "run -w W --again"),
     "watch": ("watch -b broker:9092 -w W --to http://am:9093/api/v2/alerts",),
     "report": ("report -w W", "report -w W -g orders-app --from -24h -o json", "report -w W -o html > report.html"),
     "export": ("export incident -w W --from -24h", "export rebalance -w W -g orders-app -o csv > rebalances.csv"),

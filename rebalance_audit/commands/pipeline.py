@@ -36,6 +36,10 @@ def run(
             "--no-check", help="Leave the checks to a later `run --check`; bronze and publish are always checked."
         ),
     ] = False,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Work out all that the tables say once more, as after an upgrade."),
+    ] = False,
     engine: options.EngineChoice = options.EngineName.AUTO,
     spark_from: options.SparkFrom = options.SPARK_FROM,
     quiet: options.Quiet = False,
@@ -43,12 +47,15 @@ def run(
 ) -> None:
     """Run the stages over everything new. In order: bronze, decode, reconstruct, measure, reassign, detect, publish."""
     from rebalance_audit.warehouse.warehouse import Warehouse
+    from rebalance_audit.warehouse.worked_out import by_another_release
     from spark_jobs.plan import BY_NAME
 
     if unknown := [name for name in [*(stage or []), *(check or [])] if name not in BY_NAME]:
         raise UsageError(f"There is no stage {', '.join(unknown)}; stages are {', '.join(BY_NAME)}.")
     if stage and check:
         raise UsageError("Give either --stage or --check, not both.")
+    if again and (stage or check):
+        raise UsageError("--again is for all stages: give it without --stage and --check.")
     carried = Carried(engine.value, options.size_bytes(spark_from), stage_settings(config))
     receivers = outward(config) if stage is None or "publish" in stage else None
     opened = Warehouse.open(warehouse)
@@ -57,7 +64,9 @@ def run(
         return
     started = time.monotonic()
     note(carried.sentence, quiet=quiet)
-    outcome = run_stages(opened, stage, carried, is_checked=not no_check, quiet=quiet)
+    if not again and (sentence := by_another_release(opened)):
+        note(sentence, quiet=quiet)
+    outcome = run_stages(opened, stage, carried, is_checked=not no_check, quiet=quiet, again=again)
     print_outcome(outcome, time.monotonic() - started, quiet=quiet)
     for sentence in receivers.send(opened) if receivers is not None else ():
         note(sentence)
@@ -101,9 +110,10 @@ def run_stages(
     quiet: bool,
     reached: Callable[[str], None] | None = None,
     may_wait: bool = False,
+    again: bool = False,
 ) -> RunOutcome:
     """Run the stages under the lease. `reached`: called after every commit; what it raises ends the run there, as a
-    crash would. `may_wait`: as in `pipeline.run`."""
+    crash would. `may_wait`, `again`: as in `pipeline.run`."""
     from spark_jobs import pipeline
     from spark_jobs.plan import STAGES
 
@@ -111,7 +121,7 @@ def run_stages(
     carried = carried or Carried()
     how: dict[str, Any] = {
         "engine": carried.engine, "spark_from_bytes": carried.spark_from_bytes, "settings": carried.settings,
-        "reached": reached, "may_wait": may_wait,
+        "reached": reached, "may_wait": may_wait, "again": again,
     }  # fmt: skip
     with stages(wanted, quiet=quiet) as progress:
         if is_checked:

@@ -16,6 +16,7 @@ def warehouse(location: str, *, is_written: bool = False) -> Iterator[Diagnosis]
     from rebalance_audit.warehouse.damage import damages
     from rebalance_audit.warehouse.storage import files_at, passing_fault
     from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
+    from rebalance_audit.warehouse.worked_out import by_another_release
 
     if "://" not in location and not Path(location).exists():
         yield optional("warehouse", f"There is no warehouse at {location} yet", _FIRST)
@@ -45,6 +46,8 @@ def warehouse(location: str, *, is_written: bool = False) -> Iterator[Diagnosis]
         )
     else:
         yield ok("warehouse", f"{len(published)} tables published, {landed} landing files")
+    if (sentence := by_another_release(opened)) is not None:
+        yield optional("answers", *sentence.removesuffix(".").split(": ", 1))
     for name, why in damages(opened).items():
         yield fault(name, why.removeprefix(f"{name} "))
     yield writing(location, is_needed=is_written)

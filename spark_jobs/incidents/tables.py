@@ -55,17 +55,21 @@ def incident_tables(
     seen_before_ms: Mapping[str, int] | None = None,
     left: Mapping[Place, int] | None = None,
     loud: Collection[str] = (),
+    again: bool = False,
 ) -> Incidents:
     """`versions`: of the silver tables; `since_versions`: those that were published last, if that is known. `changed`:
     keys of the rebalances that changed, or of their groups. `leader_moves`: all rows there are. `seen_before_ms`: by
     cluster the end of its evidence when incidents were worked out last, where that is known. `left`: groups that were
-    left before, each with the instant of its earliest news; `loud`: ids of groups that are left now."""
+    left before, each with the instant of its earliest news; `loud`: ids of groups that are left now. `again`: all
+    incidents are worked out, from the beginning of each cluster."""
     now_ms = seen_until_ms(warehouse)
     news = news_since(warehouse, versions, since_versions or {}, changed, leader_moves)
     for cluster_id, group_id, at_ms in ending(warehouse, seen_before_ms or {}, now_ms, limits):
         note(news, cluster_id, group_id, at_ms)
     for (cluster_id, group_id), at_ms in (left or {}).items():
         note(news, cluster_id, group_id, at_ms)
+    for cluster_id in now_ms if again else ():
+        note(news, cluster_id, None, 0)
     still_left = {
         (cluster_id, group_id): of_groups.pop(group_id)
         for cluster_id, of_groups in news.items()
@@ -73,8 +77,8 @@ def incident_tables(
         if group_id in loud and group_id is not None
     }
     news = {cluster_id: of_groups for cluster_id, of_groups in news.items() if of_groups}
-    is_first = warehouse.published().get("gold.incident") is None
-    wide = {cluster_id for cluster_id, of_groups in news.items() if is_first or len(of_groups) > FEW_GROUPS}
+    is_all = again or warehouse.published().get("gold.incident") is None
+    wide = {cluster_id for cluster_id, of_groups in news.items() if is_all or len(of_groups) > FEW_GROUPS}
     built = _around_news(
         warehouse, versions, leader_moves, {c: n for c, n in news.items() if c not in wide}, now_ms, limits, folder
     )

@@ -62,7 +62,7 @@ from spark_jobs.instants import times_of
 from spark_jobs.kept_folds import folded
 from spark_jobs.loud import Left, as_noted, leave, left_before, loud_ids
 from spark_jobs.plan import DETECT
-from spark_jobs.stages.stage import Batch, Run, added_files, next_batch, nothing_new
+from spark_jobs.stages.stage import Batch, Run, added_files, nothing_new
 
 NAME, INPUTS, (OUTPUT,) = DETECT.name, DETECT.reads, DETECT.writes
 REBALANCES, TASKS = "silver.measured_rebalance", "silver.connect_task"
@@ -76,7 +76,7 @@ def run(context: Run) -> bool:
     noted = context.warehouse.recall(NAME)
     left = left_before(context.warehouse, noted, context.warehouse.files(REBALANCES))
     context.has_left |= context.may_wait and bool(left)
-    batch = next_batch(context.warehouse, NAME, INPUTS, (OUTPUT,))
+    batch = context.next_batch(NAME, INPUTS, (OUTPUT,))
     if batch is None:
         if context.may_wait or not left:
             return False
@@ -99,8 +99,7 @@ def run(context: Run) -> bool:
         if groups.num_rows:
             found = histories(engine, _histories_of(context, batch, groups), _KINDS, _detector(context, seen), folder)
             files += found.get(OUTPUT, [])
-        is_news = batch.since != batch.until
-        context.replace(OUTPUT, files, keys, batch.batch_id, batch.transaction if is_news else None)
+        context.replace(OUTPUT, files, keys, batch.batch_id, batch.transaction)
     if context.awaited is None:
         # After the commit: if this is lost, more groups are looked at again.
         note = {"seen_until_ms": seen, "limits": _named(context), "left": as_noted(still_left)}

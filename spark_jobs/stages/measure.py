@@ -30,7 +30,7 @@ from spark_jobs.engine import ArrowTask
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.group_rows import INSTANTS, GroupReader, changed_rebalances
 from spark_jobs.plan import MEASURE
-from spark_jobs.stages.stage import Run, added_files, next_batch
+from spark_jobs.stages.stage import Run, added_files
 from spark_jobs.structs import distinct, lists_of
 from spark_jobs.task_files import WRITTEN, Flags, TaskWriter, files_by_table
 
@@ -42,7 +42,7 @@ _COLUMNS = tuple(c.name for c in tables.SILVER_REBALANCE.columns)
 
 
 def run(context: Run) -> bool:
-    batch = next_batch(context.warehouse, NAME, (INPUT,), (OUTPUT,))
+    batch = context.next_batch(NAME, (INPUT,), (OUTPUT,))
     if batch is None:
         return False
     reader = changed_rebalances(context.warehouse, INPUT, _COLUMNS, batch)

@@ -83,7 +83,8 @@ class Wanted:
 def run(context: Run) -> bool:
     warehouse = context.warehouse
     consumed = {name: _version(warehouse.version(name)) for name in INPUTS}
-    before = dict.fromkeys(INPUTS, -1) | dict(warehouse.publication().get("consumed", {}))
+    seen = {} if context.again else dict(warehouse.publication().get("consumed", {}))
+    before = dict.fromkeys(INPUTS, -1) | seen
     noted = warehouse.recall(NAME)
     left = left_before(warehouse, noted, warehouse.files(REBALANCES))
     context.has_left |= context.may_wait and bool(left)
@@ -141,7 +142,7 @@ def _wanted(context: Run, batch: Batch, left: Left, folder: str) -> tuple[dict[s
     incidents = incident_tables(
         warehouse, consumed, leader_moves, reader.groups, context.limits,
         engine=engine, folder=folder, since_versions=before,
-        seen_before_ms=warehouse.recall(NAME).get("seen_until_ms", {}), left=left, loud=loud,
+        seen_before_ms=warehouse.recall(NAME).get("seen_until_ms", {}), left=left, loud=loud, again=context.again,
     )  # fmt: skip
     for place, at_ms in incidents.left.items():
         leave(context, still_left, place, at_ms)

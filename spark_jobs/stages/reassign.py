@@ -33,7 +33,7 @@ from spark_jobs.engine import ArrowTask, LocalEngine
 from spark_jobs.group_evidence import node_clocks, settings_of
 from spark_jobs.metadata_log import NO_OP, OF_CONTROLLERS, OF_METADATA, OF_METADATA_READING, portions_of
 from spark_jobs.plan import REASSIGN
-from spark_jobs.stages.stage import Batch, Run, added_files, next_batch
+from spark_jobs.stages.stage import Batch, Run, added_files
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table, rows_for_driver
 
 NAME, INPUTS, OUTPUTS = REASSIGN.name, REASSIGN.reads, REASSIGN.writes
@@ -47,7 +47,7 @@ _OF_DRIVER = {
 
 
 def run(context: Run) -> bool:
-    batch = next_batch(context.warehouse, NAME, INPUTS, OUTPUTS)
+    batch = context.next_batch(NAME, INPUTS, OUTPUTS)
     if batch is None:
         return False
     clocks = node_clocks(context.warehouse, batch.until["silver.group_event"], batch.until["bronze.source"])

@@ -51,7 +51,7 @@ from spark_jobs.settled import (
     placed_otherwise,
     settled_points,
 )
-from spark_jobs.stages.stage import Batch, Run, next_batch
+from spark_jobs.stages.stage import Batch, Run
 from spark_jobs.structs import struct_array
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
 
@@ -63,7 +63,7 @@ _ARROW_BYTES_OF_A_BYTE = 4
 
 def run(context: Run) -> bool:
     begin_tables(context.warehouse, NAME, INPUTS, OUTPUTS)
-    batch = next_batch(context.warehouse, NAME, INPUTS, OUTPUTS)
+    batch = context.next_batch(NAME, INPUTS, OUTPUTS)
     if batch is None:
         return False
     events, sources = batch.until["silver.group_event"], batch.until["bronze.source"]

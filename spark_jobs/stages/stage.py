@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -65,6 +65,8 @@ class Run:
     """Whether a loud group was left to a later run."""
     awaited: Collection[tuple[str, str]] | None = None
     """(cluster, group) of the groups whose commits are all in marks; None: those of all groups are."""
+    again: bool = False
+    """Whether a stage that has no news works on all that its inputs hold (`run --again`, decision 0095)."""
 
     @property
     def limits(self) -> LimitsOf:
@@ -73,6 +75,13 @@ class Run:
     @property
     def spark(self) -> SparkSession:
         return self.open_spark()
+
+    def next_batch(self, stage: str, inputs: Sequence[str], outputs: Sequence[str]) -> Batch | None:
+        """As `next_batch`; with `again`, where nothing is new, all there is."""
+        batch = next_batch(self.warehouse, stage, inputs, outputs)
+        if batch is not None or not self.again:
+            return batch
+        return replace(nothing_new(self.warehouse, stage, inputs), since=dict.fromkeys(inputs, -1), is_news=False)
 
     def engine_for(self, files: Sequence[str]) -> Engine:
         """The engine for tasks that read files of this size."""
@@ -124,7 +133,7 @@ class Run:
         table: str,
         rows: pa.Table | Sequence[str],
         batch_id: str,
-        transaction: Mapping[str, int],
+        transaction: Mapping[str, int] | None,
         point: str | None = None,
     ) -> None:
         """Checks rows, in memory or staged, and adds them. `point`: the commit's name, if the table's name is not
@@ -170,10 +179,13 @@ class Batch:
     stage: str
     since: Mapping[str, int]
     until: Mapping[str, int]
+    is_news: bool = True
+    """Whether the stage has not consumed this yet."""
 
     @property
-    def transaction(self) -> dict[str, int]:
-        return {f"{self.stage}:{name}": version for name, version in self.until.items()}
+    def transaction(self) -> dict[str, int] | None:
+        """What a commit notes as consumed. None where that is noted already: it would pass for done."""
+        return {f"{self.stage}:{name}": version for name, version in self.until.items()} if self.is_news else None
 
     @property
     def batch_id(self) -> str:
@@ -206,7 +218,7 @@ def next_batch(warehouse: Warehouse, stage: str, inputs: Sequence[str], outputs:
 def nothing_new(warehouse: Warehouse, stage: str, inputs: Sequence[str]) -> Batch:
     """For a stage that has something to do although nothing is new: what it left before."""
     now = {name: _version(warehouse.version(name)) for name in inputs}
-    return Batch(stage=stage, since=now, until=now)
+    return Batch(stage=stage, since=now, until=now, is_news=False)
 
 
 def is_due(warehouse: Warehouse, stage: Stage) -> bool:
