@@ -4,8 +4,9 @@ Rows in:  landing files, in any order, repeats included.
 Rows out: one per (cluster, topic, partition, offset) and per (cluster, node, file id, byte).
 Law:      repeats collapse only if key, value, timestamp and headers agree; if they differ both stay, as `copy` 1, 2 …
           The metadata log's copies on several nodes all stay.
-A file whose ranges overlap nothing is committed as it is; only the others are rewritten. Which files came in shows
-in one transaction id per file. A file that breaks a law is put aside, and the others come in (`spark_jobs.quarantine`).
+A file whose ranges overlap nothing is committed as it is, or joined with others if many are small; only the rest is
+compared. Which files came in shows in one transaction id per file. A file that breaks a law is put aside, and the
+others come in (`spark_jobs.quarantine`).
 
     three landed records                                       bronze.record
     __consumer_offsets-7@231, key k, value a              ->   @231, copy 0, value a
@@ -28,6 +29,7 @@ import pyarrow as pa
 
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.landing_files import joined_landing_files
 from rebalance_audit.warehouse.queries import cursor, database
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.checks import QualityError
@@ -94,7 +96,11 @@ def _commit(context: Run, grain: Grain, landed: LandedFiles) -> None:
         batch_id = f"bronze:{grain.noun}:{os.path.basename(files[0])}"
         point = f"{grain.table}:{'adopted' if is_alone else 'merged'}"
         with context.staging_folder() as folder:
-            taken = files if is_alone else _unseen(context, grain, files, floors, folder)
+            taken = (
+                joined_landing_files(grain.noun, files, folder)
+                if is_alone
+                else _unseen(context, grain, files, floors, folder)
+            )
             context.add(grain.table, taken, batch_id, transaction, point)
 
 
@@ -105,7 +111,9 @@ def _take_in_sources(context: Run) -> bool:
         return False
     try:
         batch_id = f"bronze:source:{os.path.basename(new[0])}"
-        context.add("bronze.source", new, batch_id, landed.transaction(new))
+        with context.staging_folder() as folder:
+            taken = joined_landing_files("source", new, folder)
+            context.add("bronze.source", taken, batch_id, landed.transaction(new))
     except (QualityError, duckdb.Error, pa.ArrowInvalid):
         if not _put_aside(context, "bronze.source", new):
             raise

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from rebalance_audit.domain.tables import BRONZE_RECORD
+from rebalance_audit.warehouse import landing_files
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.row_digests import digests_by_landing
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from spark_jobs.stages.bronze import LOG_LINE, RECORD, split_by_overlap, taken_by
@@ -36,6 +43,57 @@ def test_files_that_overlap_nothing_are_committed_as_they_are(warehouse: Warehou
     assert warehouse.version("bronze.record") == 1
     take_in(warehouse, engine)
     assert warehouse.version("bronze.record") == 1
+
+
+def test_many_small_files_become_few_in_their_order(
+    warehouse: Warehouse, engine: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landing_files, "SMALL_ROWS", 2)
+    monkeypatch.setattr(landing_files, "JOINED_ROWS", 5)
+    counts = [1, 1, 2, 2, 3, 1, 1, 1, 1, 1]  # the fifth is not small
+    firsts = [0, *accumulate(counts)]
+    names = [f"collect-{at:02d}" for at in range(len(counts))]
+    for name, first, count in zip(names, firsts, counts, strict=False):
+        of_file = range(first, first + count)
+        land(warehouse, name, [a_commit(n) for n in of_file], [a_line(100 * n, f"line {n}") for n in of_file])
+    take_in(warehouse, engine)
+    for table, position in (("bronze.record", "offset"), ("bronze.log_line", "byte")):
+        held = [pq.read_table(file, columns=["landing", position]) for file in warehouse.files(table)]
+        assert [rows.num_rows for rows in held] == [4, 2, 3, 5]
+        rows = pa.concat_tables(held)
+        scale = 100 if position == "byte" else 1
+        assert rows[position].to_pylist() == [scale * n for n in range(sum(counts))]
+        expected = [name for name, count in zip(names, counts, strict=True) for _ in range(count)]
+        assert rows["landing"].to_pylist() == expected
+    take_in(warehouse, engine)
+    assert warehouse.version("bronze.record") == 1
+
+
+def test_what_joins_has_the_digests_of_the_files_that_were_landed(warehouse: Warehouse, tmp_path: Path) -> None:
+    for n in range(landing_files.MANY_FILES):
+        headers = [{"key": "h", "value": b"\x00"}] if n % 2 else None
+        land(warehouse, f"collect-{n}", [a_commit(2 * n, headers=headers), a_record(2 * n + 1, b"k", None)])
+    landed = warehouse.landed("record")
+    joined = landing_files.joined_landing_files("record", landed, str(tmp_path / "joined"))
+    assert len(joined) == 1
+    schema, key = arrow_schema("bronze.record"), BRONZE_RECORD.key
+    assert digests_by_landing(joined, schema, key) == digests_by_landing(landed, schema, key)
+    few = landed[1:]
+    assert landing_files.joined_landing_files("record", few, str(tmp_path / "few")) == few
+
+
+def test_a_file_among_many_that_cannot_be_read_is_put_aside_alone(warehouse: Warehouse) -> None:
+    for n in range(landing_files.MANY_FILES + 1):
+        land(warehouse, f"collect-{n}", [a_record(n, b"k", os.urandom(10_000))])
+    bad = warehouse.landed("record")[3]
+    footer = pq.read_metadata(bad).row_group(0)
+    at = next(footer.column(n) for n in range(footer.num_columns) if footer.column(n).path_in_schema == "value")
+    with open(bad, "r+b") as file:
+        file.seek(at.data_page_offset + at.total_compressed_size // 2)
+        file.write(b"\xff" * 4_000)
+    outcome = pipeline.run(warehouse, ["bronze"], engine="local")
+    assert [said.partition(" ")[0] for said in outcome.put_aside] == ["collect-3"]
+    assert [offset for offset, _, _ in records(warehouse)] == [0, 1, 2, 4, 5, 6, 7, 8]
 
 
 def test_repeats_that_agree_collapse(warehouse: Warehouse, engine: dict[str, Any]) -> None:
