@@ -68,9 +68,11 @@ class WaitingCommits:
     def add(self, until: int, batches: Iterable[pa.RecordBatch], named: Iterable[Place]) -> None:
         """Add the commits and the evidence of these groups that came up to this version."""
         fresh = [ReadCommits(until, batch, groups_in(batch)) for batch in batches if len(batch)]
-        times = [pc.max(some.rows["timestamp_ms"]).as_py() for some in fresh]
-        now_ms = max([*times, *self.asked_at_ms.values()], default=0)
-        asked = {place: at_ms for place, at_ms in self.asked_at_ms.items() if now_ms - at_ms <= AWAITED_MS}
+        spans = [pc.min_max(some.rows["timestamp_ms"]).as_py() for some in fresh]
+        now_ms = max([*(span["max"] for span in spans), *self.asked_at_ms.values()], default=0)
+        # A round that took long has commits from long before its end, which end pauses as well.
+        begin_ms = min([span["min"] for span in spans], default=now_ms)
+        asked = {place: at_ms for place, at_ms in self.asked_at_ms.items() if begin_ms - at_ms <= AWAITED_MS}
         self.due = set(named)
         self.asked_at_ms = asked | dict.fromkeys(self.due, now_ms)
         # Of the commits that came with a group's evidence some may be earlier.

@@ -112,6 +112,27 @@ def test_commits_of_others_come_into_the_tables_seldom_while_groups_rebalance_an
         watching.stop()
 
 
+def test_commits_of_others_wait_for_rounds_that_take_long_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "AFTERWARDS_S", 0.05)
+    rounds: Any = Rounds(tmp_path)
+    watching = live.LiveWatch(rounds, with_metadata=False)
+    try:
+        watching.caught_up()
+        watching.round()
+        watching._on_news()
+        watching.round()
+        rounds.waited.clear()
+        for _ in range(3):  # meanwhile there was news all the time
+            time.sleep(0.1)
+            watching._on_news()
+            watching.round()
+        assert rounds.waited == [True, True, True]
+    finally:
+        watching.stop()
+
+
 def test_the_stages_rest_when_all_of_watch_took_more_than_its_share_of_a_core_but_not_when_the_tables_are_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

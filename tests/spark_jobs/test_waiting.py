@@ -16,12 +16,13 @@ from bench.group_events import CLUSTER, OFFSETS_TOPIC
 from bench.growing_cluster import COMMITS, FlushedRun, WrittenRebalance, commit
 from ingest.landing import Landing
 from ingest.readings import LogText, SourceReading
-from rebalance_audit.warehouse import replacing, upkeep
+from rebalance_audit.warehouse import landing_files, replacing, upkeep
 from rebalance_audit.warehouse.row_groups import is_tail
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import loud, pipeline
 from spark_jobs.commits import waiting
 from spark_jobs.stages import decode, detect, publish
+from tests.encoders import offset_commit_key
 from tests.spark_jobs.arrivals import Landed, by_place, cut, deliver, gold, landed, rows_of
 
 GROUPS = 12
@@ -174,6 +175,7 @@ def test_any_order_repeat_crash_and_restart_give_the_same_tables(
 ) -> None:
     named = loud_by_chance(random.Random(seed), monkeypatch) if with_loud else [1]
     monkeypatch.setattr(upkeep, "SMALL_FILES", 3)  # tails are joined all the time
+    monkeypatch.setattr(landing_files, "MANY_FILES", 2)
     draw = random.Random(seed)
     order = list(range(1, len(steps)))
     if seed % 2:
@@ -248,6 +250,23 @@ def _dying(commits: int | None) -> Any:
                 raise KeyboardInterrupt(point)
 
     return reached
+
+
+def test_commits_right_after_a_rebalance_are_due_however_long_the_round_is_that_they_come_in() -> None:
+    def commits(*of: tuple[str, int]) -> list[pa.RecordBatch]:
+        texts = pa.array(["c"] * len(of)), pa.array([offset_commit_key(group_id, "orders", 0) for group_id, _ in of])
+        arrays = [*(column.dictionary_encode() for column in texts), pa.array([at_ms for _, at_ms in of])]
+        return [pa.RecordBatch.from_arrays(arrays, names=["cluster_id", "key", "timestamp_ms"])]
+
+    known = waiting.WaitingCommits(0, 0)
+    known.add(1, commits(("other", 10_000)), [("c", "rebalanced")])
+    known.folded()
+    long_ms = 10 * waiting.AWAITED_MS
+    known.add(2, commits(("rebalanced", 13_000), ("other", 13_000), ("other", 10_000 + long_ms)), [])
+    assert known.due == {("c", "rebalanced")}
+    known.folded()
+    known.add(3, commits(("rebalanced", 12_000 + long_ms)), [])  # it was not asked for so long
+    assert known.due == set()
 
 
 def test_what_is_waited_for_is_as_if_nothing_waited_and_nothing_new_is_said_of_others(

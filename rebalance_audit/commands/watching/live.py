@@ -171,7 +171,7 @@ class LiveWatch:
                 self._begin()
             return
         news_at, self._news_at = self._news_at, None
-        is_due = self._afterwards_at is not None and now >= self._afterwards_at
+        is_due = news_at is None and self._afterwards_at is not None and now >= self._afterwards_at
         if news_at is not None:
             self._afterwards_at = now + AFTERWARDS_S
         elif is_due:
@@ -182,7 +182,7 @@ class LiveWatch:
             return
         self._has_commits = False
         began_s = time.process_time()
-        may_wait = news_at is not None and not is_due and now < self._others_at
+        may_wait = news_at is not None and now < self._others_at
         is_done = self._rounds.run(self._judge.reported_since, may_wait=may_wait)
         if not is_done:
             self._wake.set()
