@@ -119,9 +119,14 @@ def not_reached(history: ReassignmentHistory, limits: ReassignmentLimits) -> lis
     Silent for those that completed, were refused, or went with their topic. Info only.
     """
     found: list[Finding] = []
+    last_ms: dict[tuple[str, int], int] = {}
+    for r in history.reassignments:
+        if r.outcome != "refused":
+            last_ms[r.topic, r.partition] = max(last_ms.get((r.topic, r.partition), 0), r.started_at_ms or 0)
     for r in history.reassignments:
         if r.outcome not in ("cancelled", "superseded"):
             continue
+        is_last = (r.started_at_ms or 0) >= last_ms[r.topic, r.partition]
         ended_ms = r.ended_at_ms or r.started_at_ms or 0
         what = "was cancelled" if r.outcome == "cancelled" else "was replaced by another request"
         found += _finding(
@@ -134,11 +139,17 @@ def not_reached(history: ReassignmentHistory, limits: ReassignmentLimits) -> lis
             last_seen_at_ms=ended_ms,
             title=f"The reassignment of {r.name} to {_ids(r.target_replicas)} {what} before it was there",
             numbers={"outcome": r.outcome, "target_replicas": list(r.target_replicas or ())},
-            advice=_after_cancel(r)
-            if r.outcome == "cancelled"
-            else f"See the request that replaced it: rebalance-audit explain --reassignment {_shell_name(r)}",
+            advice=_advice_not_reached(r, is_last=is_last),
         )
     return found
+
+
+def _advice_not_reached(r: Reassignment, *, is_last: bool) -> str:
+    explained = f"rebalance-audit explain --reassignment {_shell_name(r)}"
+    if r.outcome == "superseded":
+        return f"See the request that replaced it: {explained}"
+    # Its order now is that of the later request.
+    return _after_cancel(r) if is_last else f"It was asked to move again later, see: {explained}"
 
 
 def _after_cancel(r: Reassignment) -> str:

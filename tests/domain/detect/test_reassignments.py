@@ -208,3 +208,11 @@ def test_after_a_cancellation_the_old_order_can_be_asked_for() -> None:
     (finding,) = (finding for finding in found(story) if finding.rule_id == "RA003")
     assert '"replicas": [1, 0, 2]' in (finding.advice or "")
     assert (finding.advice or "").endswith("--execute")
+
+
+def test_after_a_cancellation_and_a_later_move_nobody_is_sent_back_to_the_order_before() -> None:
+    """As seen on 3.7.2: cancelled, asked for again, and it completed."""
+    story = asked().at(15_000).change(replicas=(0, 1, 2), adding=(), removing=(), leader=1)
+    story.at(20_000).change(replicas=(2, 3, 5, 0, 1), adding=(3, 5), removing=(0, 1))
+    (finding,) = (finding for finding in found(done(story, at_ms=30_000)) if finding.rule_id == "RA003")
+    assert finding.advice == "It was asked to move again later, see: rebalance-audit explain --reassignment orders-0"
