@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from infra.lab.clients import kip848_settings
+from infra.lab.clients import kip848_settings, streams_settings
 from infra.lab.configs import Settings, version_key
 from infra.lab.driver import Driver
 from infra.lab.orders.settling import QUIET_S
@@ -113,3 +113,26 @@ class Kip848Members(Members):
         if settings is None:
             settings = kip848_settings(**options)
         super().start(name, library=library, settings=settings)
+
+
+class StreamsMembers(Members):
+    """Instances of a stateless Streams application (classic protocol) that read one topic, each with a state directory
+    of its own."""
+
+    def __init__(self, driver: Driver, group: str, *, partitions: int, per_second: int) -> None:
+        super().__init__(
+            driver, group, {"flow": partitions}, mode="cooperative", assignor="stream", library="streams",
+            per_second=per_second, quiet_s=4.0,
+        )  # fmt: skip
+
+    def come(self, name: str) -> None:
+        self.start(name, settings=streams_settings(state_dir=f"data/{name}"))
+        self.expect(Cause.MEMBER_JOINED, [name])
+        self.driver.rest(9)
+        self.follow()
+
+    def follow(self) -> None:
+        """Wait until they have settled; how many rounds follow the first one is theirs."""
+        self.settle()
+        while self.expect_if_seen(Cause.STREAMS_FOLLOW_UP, [], or_trigger=Cause.COOPERATIVE_FOLLOW_UP):
+            pass

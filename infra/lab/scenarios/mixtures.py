@@ -193,6 +193,8 @@ def connect_fails_in_the_midst(driver: Driver) -> None:
     driver.rest(chance.uniform(14, 16))
     workers.reconfigure("alpha", 5)
     driver.rest(chance.uniform(2, 4))
+    while driver.expect_if_joined(workers.group, Cause.CONNECT_CONFIG_CHANGED):
+        pass
     workers.returns(3)
     workers.expect(Cause.CONNECT_WORKER_JOINED, [3])
     driver.rest(36)

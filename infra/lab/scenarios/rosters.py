@@ -7,13 +7,12 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from infra.lab.clients import streams_settings
 from infra.lab.driver import Driver
 from rebalance_audit.domain.causes import Cause
 
 from .connect import Workers
 from .groups import Groups
-from .members import Members
+from .members import StreamsMembers
 from .scenario import KIP848_BROKER, scenario
 from .shifts import Crew, shift
 
@@ -145,36 +144,21 @@ def streams_leader_lost(driver: Driver) -> None:
     """A stateless Streams application of two instances: the first, which leads, is killed; a third comes after its
     session (10 s), the second closes, and the first is back."""
     chance = Random("streams_leader_lost")
-    members = Members(
-        driver, "duo-app", {"flow": 6}, mode="cooperative", assignor="stream", library="streams", per_second=30,
-        quiet_s=4.0,
-    )  # fmt: skip
-
-    def follow() -> None:
-        members.settle()
-        while members.expect_if_seen(Cause.STREAMS_FOLLOW_UP, [], or_trigger=Cause.COOPERATIVE_FOLLOW_UP):
-            pass
-
-    def come(name: str) -> None:
-        members.start(name, settings=streams_settings(state_dir=f"data/{name}"))
-        members.expect(Cause.MEMBER_JOINED, [name])
-        driver.rest(9)
-        follow()
-
-    come("w1")
-    come("w2")
+    members = StreamsMembers(driver, "duo-app", partitions=6, per_second=30)
+    members.come("w1")
+    members.come("w2")
     driver.rest(chance.uniform(5, 8))
     driver.kill("w1")
     members.expect(Cause.MEMBER_SESSION_EXPIRED, ["w1"])
     driver.rest(12)
-    follow()
-    come("w3")
+    members.follow()
+    members.come("w3")
     driver.rest(chance.uniform(5, 8))
     driver.leave("w2")
     members.expect(Cause.MEMBER_SESSION_EXPIRED, ["w2"])
     driver.rest(12)
-    follow()
-    come("w1")
+    members.follow()
+    members.come("w1")
 
 
 @scenario(connect_workers=2, since="2.4.1", worker_properties={"scheduled.rebalance.max.delay.ms": 15_000})

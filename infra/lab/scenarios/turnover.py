@@ -5,13 +5,12 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from infra.lab.clients import streams_settings
 from infra.lab.driver import Driver
 from rebalance_audit.domain.causes import Cause
 
 from .connect import Workers
 from .groups import Groups
-from .members import Members
+from .members import StreamsMembers
 from .scenario import KIP848_BROKER, scenario
 
 
@@ -111,40 +110,25 @@ def streams_of_three(driver: Driver) -> None:
     """A stateless Streams application of three instances: the second is killed, which its session (10 s) shows, and is
     back; the first, which leads, closes; the third is frozen for longer than its session, and goes on."""
     chance = Random("streams_of_three")
-    members = Members(
-        driver, "trio-app", {"flow": 7}, mode="cooperative", assignor="stream", library="streams", per_second=35,
-        quiet_s=4.0,
-    )  # fmt: skip
-
-    def follow() -> None:
-        members.settle()
-        while members.expect_if_seen(Cause.STREAMS_FOLLOW_UP, [], or_trigger=Cause.COOPERATIVE_FOLLOW_UP):
-            pass
-
-    def come(name: str) -> None:
-        members.start(name, settings=streams_settings(state_dir=f"data/{name}"))
-        members.expect(Cause.MEMBER_JOINED, [name])
-        driver.rest(9)
-        follow()
-
+    members = StreamsMembers(driver, "trio-app", partitions=7, per_second=35)
     for name in ("w1", "w2", "w3"):
-        come(name)
+        members.come(name)
     driver.rest(chance.uniform(4, 7))
     driver.kill("w2")
     members.expect(Cause.MEMBER_SESSION_EXPIRED, ["w2"])
     driver.rest(12)
-    follow()
-    come("w2")
+    members.follow()
+    members.come("w2")
     driver.rest(chance.uniform(4, 7))
     driver.leave("w1")
     members.expect(Cause.MEMBER_SESSION_EXPIRED, ["w1"])
     driver.rest(12)
-    follow()
+    members.follow()
     driver.freeze("w3")
     members.expect(Cause.MEMBER_SESSION_EXPIRED, ["w3"])
     driver.rest(chance.uniform(15, 17))
-    follow()
+    members.follow()
     driver.thaw("w3")
     members.expect(Cause.MEMBER_JOINED, ["w3"])
     driver.rest(8)
-    follow()
+    members.follow()
