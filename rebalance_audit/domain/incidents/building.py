@@ -265,7 +265,7 @@ def _still(rows: ClusterRows, trouble: Trouble, last_ms: int) -> str:
         return "down"
     groups = {e.group_id for e in trouble.episodes}
     tasks = (t for t in rows.tasks if t.group_id in groups and begins_ms(trouble) <= t.from_ms)
-    if any(e.is_waiting for e in trouble.episodes) or any(_still_waits(t, last_ms) for t in tasks):
+    if any(e.still_waits for e in trouble.episodes) or any(_still_waits(t, last_ms) for t in tasks):
         return "waiting"
     if any(e.steps[-1].rebalance.outcome == Outcome.OPEN for e in trouble.episodes):
         return "rebalancing"

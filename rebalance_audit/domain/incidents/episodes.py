@@ -6,7 +6,7 @@ are a member's stop and return, and the members of one deploy, one after the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause, cause_of
@@ -76,9 +76,18 @@ class Episode:
 
     @property
     def is_waiting(self) -> bool:
-        """Connect keeps work back for a worker that went."""
-        settled = next((s for s in reversed(self.steps) if s.is_settled), None)
-        return settled is not None and bool(settled.rebalance.connect_delay_ms)
+        """Connect keeps work back for a worker that went, or did as the last of these rounds was handed out: another
+        cause's round may have been the last one."""
+        return _announces_delay(self.steps)
+
+    @property
+    def still_waits(self) -> bool:
+        """It does so as the evidence ends."""
+        return self.is_waiting and _announces_delay(self.history.attempts)
+
+    @property
+    def lost_somebody(self) -> bool:
+        return any(step.left for step in self.steps)
 
     def take(self, step: HistoryStep) -> None:
         self.steps.append(step)
@@ -87,6 +96,12 @@ class Episode:
             self.gone[who] = step.at_ms
         for who in step.joined:
             self.gone.pop(who, None)
+
+
+def _announces_delay(steps: Sequence[HistoryStep]) -> bool:
+    """Whether the last of these rounds that was handed out announces a delay of Connect's, or the rest of one."""
+    settled = next((s for s in reversed(steps) if s.is_settled), None)
+    return settled is not None and bool(settled.rebalance.connect_delay_ms)
 
 
 def faults_in(history: History, step: HistoryStep) -> dict[Identity, str]:
@@ -120,6 +135,8 @@ class _Cutter:
         """Since when members are there that were seen to join."""
         self._brief: set[Identity] = set()
         """Members that went soon after joining: they left no place to take."""
+        self._is_delayed = False
+        """Connect's delay runs, by the last round that was handed out."""
 
     def take(self, step: HistoryStep) -> None:
         faults = faults_in(self.history, step)
@@ -139,11 +156,18 @@ class _Cutter:
                 self._brief.add(who)
             else:
                 self._brief.discard(who)
+        if step.is_settled:
+            self._is_delayed = bool(step.rebalance.connect_delay_ms)
         self._last = episode
+
+    def _waiting(self) -> Episode | None:
+        """What Connect's delay is for. Other changes while it runs announce the rest of it, too."""
+        waiting = [e for e in self._recent() if e.is_waiting] if self._is_delayed else []
+        return next((e for e in waiting if e.lost_somebody), waiting[0] if waiting else None)
 
     def _episode_of(self, step: HistoryStep, faults: dict[Identity, str]) -> Episode:
         r = step.rebalance
-        waiting = next((e for e in self._recent() if e.is_waiting), None)
+        waiting = self._waiting()
         if r.trigger in FOLLOW_UPS and not faults and self._last is not None:
             return (waiting if r.trigger == Cause.CONNECT_DELAY_EXPIRED else None) or self._last
         if r.outcome == "missing" and self._last is not None:

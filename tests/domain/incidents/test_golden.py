@@ -178,9 +178,16 @@ def test_members_that_failed_in_different_ways_are_each_told_by_their_own() -> N
 
 
 def test_generations_that_cannot_be_written_are_all_symptoms_of_one_storm() -> None:
-    (capture,) = (c for c in CAPTURES if c.name == "group_cannot_be_written")
+    capture = GOLDEN / "3.9.1" / "group_cannot_be_written"
     storm, *others = sorted(found_in(capture), key=lambda i: i.expected)
     rules = {f.finding_id: f.rule_id for _, f in rows_of(capture).findings}
     assert (storm.kind, storm.root_cause) == ("storm", "append_failed")
     assert {"RB001", "RB014", "RB016"} <= {rules[f] for f in storm.finding_ids}
+    assert all(i.expected for i in others)
+
+
+def test_a_few_generations_that_cannot_be_written_are_the_coordinators_incident() -> None:
+    """Its coordinator waits 5 s for each, so there were four: no storm."""
+    trouble, *others = sorted(found_in(GOLDEN / "4.3.0" / "group_cannot_be_written"), key=lambda i: i.expected)
+    assert (trouble.kind, trouble.root_cause, len(trouble.rebalance_ids)) == ("coordinator", "append_failed", 4)
     assert all(i.expected for i in others)

@@ -169,6 +169,26 @@ def test_a_worker_killed_with_its_delay_is_one_incident_that_costs_what_the_last
     assert found.cost_seconds == 2.0 + 4.0
 
 
+def test_a_connector_that_changes_while_the_delay_runs_does_not_take_its_cost_over() -> None:
+    """As seen on 4.1.1: the change's rounds announced the rest of the delay, and the end of the delay, and later
+    another worker's leaving, went to the wrong incidents."""
+    story = GroupStory("connect", protocol_type="connect", mode="incremental", assignor="sessioned")
+    story.joins("w1", "w2", "w3", at_s=-HOUR_S).vanishes("w3", at_s=0, connect_delay_ms=40_000)
+    story.meets_again(at_s=4, because="connect_config_changed", connect_delay_ms=36_000)
+    story.joins("w3", at_s=16, connect_delay_ms=24_000)
+    story.meets_again(at_s=40, because="connect_delay_expired", connect_delay_ms=0)
+    story.leaves("w2", at_s=70, connect_delay_ms=40_000)
+    story.meets_again(at_s=110, because="connect_delay_expired", connect_delay_ms=0)
+    found, _ = incidents_and_marks(story, until_s=HOUR_S)
+    numbers = [[i.rsplit(":", 1)[1] for i in incident.rebalance_ids] for incident in found]
+    assert dict(zip((i.kind for i in found), numbers, strict=True)) == {
+        "connect_worker": ["2", "4", "5"],
+        "configuration": ["3"],
+        "scaling": ["6", "7"],
+    }
+    assert {i.status for i in found} == {"over"}
+
+
 def test_while_the_delay_runs_the_incident_is_open() -> None:
     story = GroupStory("connect", protocol_type="connect", mode="incremental", assignor="sessioned")
     story.joins("w1", "w2", at_s=-HOUR_S).vanishes("w2", at_s=0, connect_delay_ms=3_600_000)
