@@ -4,11 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from app.queries import Questions
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
+from tests.app.gold_rows import T0
+from tests.app.opening import Open, shown
 from tests.app.serving import browser, chromium_path
 
 
@@ -50,3 +53,19 @@ def reader(full_warehouse: Path) -> Questions:
     found = Questions.open(full_warehouse)
     found.refresh()
     return found
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Opens a page of a warehouse; `params` are the address."""
+
+    def open_view(location: Path | None, view: str, now_ms: int = T0 + 60_000, **params: str) -> AppTest:
+        monkeypatch.setattr("sys.argv", ["streamlit"])
+        monkeypatch.setattr("app.clock.now_ms", lambda: now_ms)
+        if location is None:
+            monkeypatch.delenv("REBALANCE_AUDIT_WAREHOUSE", raising=False)
+        else:
+            monkeypatch.setenv("REBALANCE_AUDIT_WAREHOUSE", str(location))
+        return shown(view, params)
+
+    return open_view

@@ -26,7 +26,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.alerts.incidents import T_MS, an_incident
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP, T0
-from tests.app.test_views import shown
+from tests.app.opening import shown
 
 LISTS = ("home", "groups", "connect", "reassignments", "findings", "compare", "whatif", "trust")
 SHARED = "in:0000000000000001"

@@ -23,8 +23,8 @@ from rebalance_audit.commands.company import COMPANY, RECORDED
 from rebalance_audit.commands.pipeline import Carried, run_stages
 from rebalance_audit.commands.whatif_fleet import weigh
 from rebalance_audit.warehouse.warehouse import Warehouse
+from tests.app.opening import shown
 from tests.app.reading import Known, Shown, below_zero, damages, durations, recorded
-from tests.app.test_views import shown
 
 MORE = {
     "statics": "4.3.0/static_restart",

@@ -23,9 +23,7 @@ from rebalance_audit.warehouse.just_in import KEYS, JustInRows
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP, T0
-from tests.app.test_views import Open, cells, markup, opened, opening_lines, said
-
-__all__ = ["opened"]
+from tests.app.opening import Open, cells, markup, opening_lines, said
 
 GROUPS = ("orders", "checkout", HOSTILE_GROUP)
 SPAN = Span(from_ms=0, to_ms=1 << 62)

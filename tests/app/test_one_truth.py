@@ -25,7 +25,7 @@ from rebalance_audit.exporter import read_metrics
 from rebalance_audit.reports.period import Report
 from rebalance_audit.reports.read import read_report
 from rebalance_audit.warehouse.warehouse import Warehouse
-from tests.app.test_views import MAIN, cells, links, said
+from tests.app.opening import MAIN, cells, links, said
 
 
 @pytest.fixture(scope="module")

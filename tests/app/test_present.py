@@ -10,9 +10,7 @@ from rebalance_audit.domain.explain.present import Awaited, Running, WaitsFor, W
 from rebalance_audit.live.present import FRESH_MS, Present, keep
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP, T0
-from tests.app.test_views import Open, markup, opened, said
-
-__all__ = ["opened"]
+from tests.app.opening import Open, markup, said
 
 RUNNING = Running(
     cluster_id=CLUSTER, group_id=HOSTILE_GROUP, rebalance_id="r", number=5, waits_for=WaitsFor.JOIN,

@@ -1,0 +1,92 @@
+"""A page of the app opened without a browser, and what it says."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+
+from app.queries import Questions
+
+MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
+
+
+VIEWS = (
+    "home", "groups", "group", "rebalance", "evidence", "connect", "reassignments", "reassignment", "findings", "trust",
+    "compare", "incident",
+)  # fmt: skip
+
+
+FAILED = "This page could not be shown."
+
+
+Open = Callable[..., AppTest]
+
+
+def shown(view: str, params: Mapping[str, str], unfolded: str | None = None, folded: str | None = None) -> AppTest:
+    """A page as it is drawn without a fault. `unfolded`: the key of what is folded away at first; `folded`: of what is
+    not."""
+    at = AppTest.from_file(str(MAIN), default_timeout=60)
+    if view != "home":
+        at.switch_page(f"views/{view}.py")
+    for name, value in params.items():
+        at.query_params[name] = value
+    if unfolded is not None:
+        at.session_state[unfolded] = True
+    if folded is not None:
+        at.session_state[folded] = False
+    at.run()
+    assert not at.exception
+    return at
+
+
+def markup(at: AppTest) -> str:
+    return "\n".join(h.value for h in at.html if not h.value.startswith("<style"))
+
+
+def said(at: AppTest) -> str:
+    """The page's own words, as a reader sees them, without its large tables: see `cells`."""
+    words = re.sub(r'<div class="ra-phone">.*?</div></td></tr></tbody></table>', "", markup(at), flags=re.DOTALL)
+    words = re.sub(r"<nav .*?</nav>\s*", "", words)
+    found = html.unescape(re.sub(r"<[^>]+>", "", words))
+    return re.sub(r"\s+", " ", found)
+
+
+def cells(at: AppTest) -> str:
+    return "\n".join(str(d.value.to_string()) for d in at.dataframe)
+
+
+def links(at: AppTest) -> list[tuple[str, str]]:
+    """Label and address of every link."""
+    return [
+        (plain(link.value).replace("\u2060", ""), f"{link.proto.page}?{link.proto.query_string}")
+        for link in at.page_link
+    ]
+
+
+def pressed(at: AppTest, label: str) -> dict[str, str]:
+    """The address after following a link from a page to itself."""
+    next(b for b in at.button if plain(b.label) == label).click().run()
+    assert not at.exception
+    return dict(at.query_params)
+
+
+def plain(label: str) -> str:
+    return re.sub(r"\\(.)", r"\1", label)
+
+
+def opening_lines(at: AppTest) -> list[dict[str, Any]]:
+    """The lines that open in place, of all lists on the page, as the browser gets them."""
+    found = [e.proto for e in at.get("bidi_component") if e.proto.component_name == "rebalance_audit_lines"]
+    return [row for proto in found for row in json.loads(proto.json)["rows"]]
+
+
+def opened_reader(location: Path) -> Questions:
+    reader = Questions.open(location)
+    reader.refresh()
+    return reader
