@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +16,7 @@ from rebalance_audit.domain.model import SourceLine, SourceRecord
 from rebalance_audit.domain.wire import DecodeError
 
 SURROUNDING_LINES = 6
+_NTH = {2: "2nd", 3: "3rd"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,19 @@ def stands_in(ref: str) -> str:
     if (line := parse_log_ref(ref)) is not None:
         return f"log of {line[0]}"
     return "record" if parse_record_ref(ref) is not None else "metadata log" if ref.startswith("metadata:") else ref
+
+
+def places_in_words(refs: Sequence[str]) -> list[str]:
+    """Where each piece of evidence stands. What stands in the same place as one before it is counted: `log of
+    broker-1`, `2nd line`, `record`."""
+    seen: Counter[str] = Counter()
+    said = []
+    for ref in refs:
+        place = stands_in(ref)
+        seen[place] += 1
+        what = "line" if parse_log_ref(ref) is not None else "record"
+        said.append(place if seen[place] == 1 else f"{_NTH.get(seen[place], f'{seen[place]}th')} {what}")
+    return said
 
 
 def parse_record_ref(ref: str) -> tuple[str, int, int] | None:

@@ -19,7 +19,8 @@ def _safe(text: str, most: int = 400) -> str:
 def _cost(i: IncidentRow) -> str:
     if i.cost_seconds is None:
         return "not known, or nothing stood still"
-    return words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit)
+    likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
+    return f"{likely}; for certain {words.seconds_ends(i.cost_lower_seconds, i.cost_upper_seconds)}"
 
 
 def for_chat(i: IncidentRow, subject: str, tz: tzinfo, url: str) -> str:
@@ -39,13 +40,13 @@ def postmortem(i: IncidentRow, subject: str, costs: Sequence[GroupCost], tz: tzi
     parts = [
         f"# {_safe(subject)}: {_safe(words.utc_in(i.title, tz))}",
         f"Cluster {_safe(i.cluster_id, 60)} \u00b7 {i.severity} \u00b7 {stands(i)} \u00b7 "
-        f"{words.minute(i.first_at_ms, tz)} to {words.minute(i.last_at_ms, tz)} "
+        f"{words.instant(i.first_at_ms, tz)} to {words.instant(i.last_at_ms, tz)} "
         f"({words.duration(i.last_at_ms - i.first_at_ms)})",
         "## Summary",
         _safe(words.utc_in(story(i), tz), 1200),
         "## Impact",
         f"{_cost(i)}.",
-        "| group | team | rebalances | cost |\n| --- | --- | --- | --- |\n"
+        "| group | team | rebalances | cost, for certain between |\n| --- | --- | --- | --- |\n"
         + "\n".join(
             f"| {_safe(c.group_id, 80)} | {_safe(c.team or '-', 40)} | {c.rebalance_count:,} | "
             f"{words.seconds_bounds(c.lower, c.estimate, c.upper, c.unit)} |"
@@ -56,8 +57,8 @@ def postmortem(i: IncidentRow, subject: str, costs: Sequence[GroupCost], tz: tzi
         "## Time line",
         "\n".join(f"- {words.instant(link.at_ms, tz)}: {_safe(link.what)}" for link in i.chain),
         "## Cause",
-        f"{_safe(i.root_cause)} ({words.TIER_WORDS[i.root_cause_tier]})"
-        + (f"; {_safe(', '.join(i.culprits), 200)}" if i.culprits else ""),
+        (f"{_safe(', '.join(i.culprits), 200)}: " if i.culprits else "")
+        + f"{_safe(words.trigger(i.root_cause))} ({words.TIER_WORDS[i.root_cause_tier]})",
         "## What to do",
         _safe(i.advice or "not known", 800),
         "## What went well, what did not",

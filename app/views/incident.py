@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import charts, clock, hands, page, panels, sentences, words
-from app.answers.evidence import stands_in
+from app.answers.evidence import places_in_words
 from app.answers.rows import GroupCost, IncidentRow, Rebalance, Span
 from app.answers.runbook import rule_title, runbook
 from app.charts import bars
@@ -117,8 +117,8 @@ def known_by(i: IncidentRow, refs: Sequence[str]) -> Html:
     if not refs:
         return Html("\u2014")
     shown = [
-        page.anchor(words.name(stands_in(ref), 40), "evidence", cluster=i.cluster_id, ref=ref)
-        for ref in refs[:MOST_KNOWN_BY]
+        page.anchor(words.name(place, 40), "evidence", cluster=i.cluster_id, ref=ref)
+        for ref, place in zip(refs, places_in_words(refs[:MOST_KNOWN_BY]), strict=False)
     ]
     more = f", {len(refs) - MOST_KNOWN_BY:,} more" if len(refs) > MOST_KNOWN_BY else ""
     return fill("{links}{more}", links=words.join(shown, ", "), more=more)

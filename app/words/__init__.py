@@ -54,6 +54,7 @@ from app.words.numbers import (
     pause_likely,
     seconds,
     seconds_bounds,
+    seconds_ends,
     seconds_likely,
 )
 from app.words.replicas import ELECTION_WORDS, PHASE_WORDS, REASSIGNMENT_WORDS, brokers, election, ids, replicas, state
@@ -112,6 +113,7 @@ __all__ = [
     "resources",
     "seconds",
     "seconds_bounds",
+    "seconds_ends",
     "seconds_likely",
     "state",
     "things",

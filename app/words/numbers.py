@@ -128,10 +128,14 @@ def seconds_likely(lower: float | None, estimate: float | None, upper: float | N
 
 
 def seconds_bounds(lower: float | None, estimate: float | None, upper: float | None, unit: str) -> str:
+    """`91.6 task-seconds (66.1 \u2026 101)`."""
     if estimate is None:
         return "not known"
-    ends = [
-        none if end is None else _seconds_number(end)
-        for end, none in ((lower, "no lower bound"), (upper, "no upper bound"))
-    ]
-    return f"{_seconds_number(estimate)} {unit}-seconds ({ends[0]} \u2026 {ends[1]})"
+    return f"{_seconds_number(estimate)} {unit}-seconds ({seconds_ends(lower, upper)})"
+
+
+def seconds_ends(lower: float | None, upper: float | None) -> str:
+    """What evidence gives for certain of a cost: `66.1 \u2026 101`."""
+    first = "no lower bound" if lower is None else _seconds_number(lower)
+    last = "no upper bound" if upper is None else _seconds_number(upper)
+    return f"{first} \u2026 {last}"

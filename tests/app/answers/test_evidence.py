@@ -25,6 +25,17 @@ def test_a_record_ref_leads_to_topic_partition_and_offset(ref: str, place: tuple
     assert evidence.parse_record_ref(ref) == place
 
 
+def test_evidence_of_one_place_is_counted_instead_of_named_again() -> None:
+    refs = [
+        "log:broker-1/a.log#ff@1",
+        "record:a-1@7",
+        "log:broker-1/a.log#ff@2",
+        "log:broker-2/a.log#ff@1",
+        "record:a-1@8",
+    ]
+    assert evidence.places_in_words(refs) == ["log of broker-1", "record", "2nd line", "log of broker-2", "2nd record"]
+
+
 @pytest.mark.parametrize(
     ("ref", "place"),
     [

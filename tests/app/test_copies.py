@@ -1,0 +1,35 @@
+"""What is copied of an incident: short, in words, and no client's text becomes a link or a mention."""
+
+from datetime import UTC
+
+from app import sentences
+from app.answers.rows import ChainLink, GroupCost, IncidentRow
+
+LOST = IncidentRow(
+    cluster_id="shop", incident_id="in:1", kind="connect_worker", root_cause="member_session_expired",
+    root_cause_tier="logged", culprits=("http://w3:8083/",), group_ids=("connect",), first_at_ms=1_795_624_578_084,
+    last_at_ms=1_795_624_610_108, status="over", expected=False, severity="warning", cost_seconds=91.647,
+    cost_lower_seconds=66.1, cost_upper_seconds=101.0, cost_likely_lower_seconds=87.5, cost_likely_upper_seconds=95.8,
+    title="worker w3 of connect vanished", story="worker w3 of connect vanished. It cost much. It was over.",
+    advice="Bring @here back", chain=(ChainLink(at_ms=1_795_624_578_084, what="last sign", evidence=()),), unit="task",
+)  # fmt: skip
+COST = GroupCost(
+    group_id="connect", team=None, rebalance_count=2, unit="task", estimate=91.647, lower=66.1, upper=101.0
+)
+URL = "http://app/incident"
+
+
+def test_a_postmortem_says_in_words_who_what_and_how_long() -> None:
+    text = sentences.postmortem(LOST, "connect", [COST], UTC, URL)
+    assert "2026-11-25 16:36:18.084 UTC to 2026-11-25 16:36:50.108 UTC (32.0 s)" in text
+    assert "\n\nhttp://w3:8083/: a member vanished (said by a log line)\n\n" in text
+    assert "91.6 task-seconds, likely 87.5 to 95.8; for certain 66.1 \u2026 101." in text
+    assert "| cost, for certain between |" in text
+    assert "| connect | - | 2 | 91.6 task-seconds (66.1 \u2026 101) |" in text
+
+
+def test_a_message_for_a_chat_says_both_ranges_of_the_cost_and_mentions_nobody() -> None:
+    text = sentences.for_chat(LOST, "connect", UTC, URL)
+    assert "Cost: 91.6 task-seconds, likely 87.5 to 95.8; for certain 66.1 \u2026 101." in text
+    assert "@here" not in text
+    assert text.splitlines()[-1] == URL
