@@ -53,11 +53,18 @@ def answers(reader: Questions, incident: Subject) -> None:
                 _silence(reader, incident)
         else:
             st.button(
-                f"Lift the silence of {words.markdown(words.name(stands.silenced.pattern, 40))}",
+                _lift_words(incident, stands.silenced),
                 key=f"hands-lift-{incident.incident_id}",
                 on_click=_lift,
                 args=(reader, incident, stands.silenced),
             )
+
+
+def _lift_words(incident: Subject, silenced: Response) -> str:
+    """A silence may be of a pattern that takes in more than this incident."""
+    if silenced.pattern == incident.incident_id:
+        return "Lift the silence"
+    return f"Lift the silence of {words.markdown(words.name(silenced.pattern, 40))}"
 
 
 def _who(key: str) -> None:

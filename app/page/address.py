@@ -103,10 +103,10 @@ def choice_in_address(
     say: Callable[[str], str] = _short,
     otherwise: str | None = None,
 ) -> str | None:
-    """One of the options; `otherwise` where the address names none of them."""
+    """One of the options; `otherwise` where the address names none of them, which is said if it names another."""
     now = param(name)
     st.session_state[f"address-{name}"] = now if now in options else otherwise
-    return st.selectbox(
+    chosen: str | None = st.selectbox(
         label,
         options,
         key=f"address-{name}",
@@ -115,12 +115,24 @@ def choice_in_address(
         args=(name,),
         format_func=say,
     )
+    if now is not None and now not in options:
+        _is_not_here(now)
+    return chosen
+
+
+def _is_not_here(*named: str | None) -> None:
+    said = " @ ".join(words.name(each, 40) for each in named if each)
+    st.html(fill('<p class="ra-note">{named}, which the address names, is not here.</p>', named=said))
 
 
 def group_in_address(label: str, groups: list[tuple[str, str]]) -> tuple[str, str]:
-    """One of these (cluster, group), the first where the address names none of them."""
-    named = (param("cluster"), param("group"))
-    now = next((g for g in groups if g == named), groups[0])
+    """One of these (cluster, group): the first that is as the address names it. Where none is, the first of all, and
+    that is said."""
+    cluster_id, group_id = param("cluster"), param("group")
+    found = [g for g in groups if cluster_id in (None, g[0]) and group_id in (None, g[1])]
+    now = (found or groups)[0]
+    if not found:
+        _is_not_here(group_id, cluster_id)
     if len(groups) > 1:
         st.session_state["address-group"] = now
 

@@ -281,7 +281,7 @@ def not_known(
         )
     else:
         panel(fill("<p>The address names no {kind}. Choose one.</p>", kind=kind))
-    link(f"All {view}", view)
+    link(f"All {kind}s" if view == "home" else f"All {view}", view)
     st.stop()
 
 

@@ -17,6 +17,7 @@ from app import words
 from app.answers import ranges
 from app.answers.rows import MarkRow, Span
 from app.queries import HOUR_MS
+from app.words import fill
 
 _TIME_PARAMS = ("from", "to", "last", "since")
 _BROWSERS = "the browser's zone"
@@ -60,9 +61,23 @@ def keep_zone() -> None:
 def span_of(whole: Span, default: str, marks: Sequence[MarkRow] = ()) -> Span:
     """The span of the address, else the one chosen before, else the default one; with controls to change it.
 
-    What was not in the address is written into it, so that a copied link shows the same.
+    What was not in the address is written into it, so that a copied link shows the same. A time or zone in it that
+    cannot be understood is said.
     """
     chosen = _in_address(whole)
+    odd = {n: st.query_params[n] for n in ("from", "to", "last") if chosen is None and st.query_params.get(n)}
+    if (named := st.query_params.get("zone")) and named not in _known_zones():
+        odd["zone"] = named
+    if odd:
+        asked = words.name("&".join(f"{n}={value}" for n, value in odd.items()), 80)
+        st.html(
+            fill(
+                '<p class="ra-note">The address asks for {asked}, which cannot be shown: it is left out.</p>',
+                asked=asked,
+            )
+        )
+        for n in odd:
+            st.query_params.pop(n, None)
     if chosen is None:
         kept: dict[str, str] = st.session_state.get("kept time", {})
         st.query_params.update(kept or {"last": default.replace(" ", "")})
@@ -169,9 +184,13 @@ def _from_and_to(span: Span, whole: Span) -> None:
         if ranges.last(text, whole) is not None:
             _forget()
             st.query_params["last"] = text
+        elif text:
+            st.session_state["time-last-odd"] = True
 
     # Never filled from here: a run that is cut short leaves the browser with the old text, which comes back as typed.
     st.text_input("Last", key="time-last", placeholder="90m, 36h, 14d", on_change=last)
+    if st.session_state.pop("time-last-odd", False):
+        st.html('<p class="ra-note">Not a length of time. Write 90m, 36h, 14d or all.</p>')
 
 
 def _since(marks: Sequence[MarkRow]) -> None:

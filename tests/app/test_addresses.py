@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.gold_rows import CLUSTER
-from tests.app.opening import Open, said
+from tests.app.opening import Open, links, said
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,33 @@ def test_a_wrong_address_is_answered_kindly(
     opened: Open, full_warehouse: Path, view: str, params: dict[str, str], answer: str
 ) -> None:
     assert answer in said(opened(full_warehouse, view, **params))
+
+
+@pytest.mark.parametrize(
+    ("view", "params", "answer"),
+    [
+        ("home", {"last": "banana"}, "The address asks for last=banana, which cannot be shown"),
+        ("home", {"from": "9", "to": "3"}, "The address asks for from=9&to=3, which cannot be shown"),
+        ("groups", {"zone": "Mars/<b>"}, "The address asks for zone=Mars/<b>, which cannot be shown"),
+        ("findings", {"rule": "ZZ999"}, "ZZ999, which the address names, is not here."),
+        ("groups", {"mode": "<i>"}, "<i>, which the address names, is not here."),
+        ("connect", {"cluster": "zz"}, "zz, which the address names, is not here."),
+        ("connect", {"cluster": CLUSTER, "group": "no"}, f"no @ {CLUSTER}, which the address names, is not here."),
+    ],
+)
+def test_what_an_address_asks_for_in_vain_is_said(
+    opened: Open, full_warehouse: Path, view: str, params: dict[str, str], answer: str
+) -> None:
+    page = opened(full_warehouse, view, **params)
+    assert answer in said(page)
+    odd = {name: value for name, value in params.items() if name in ("last", "zone")}
+    assert not odd.items() & dict(page.query_params).items()  # nor does a copied link ask for it
+
+
+def test_a_cluster_alone_leads_to_its_own_workers(opened: Open, full_warehouse: Path) -> None:
+    assert "is not here" not in said(opened(full_warehouse, "connect", cluster=CLUSTER))
+
+
+def test_from_an_unknown_incident_one_comes_to_all_incidents(opened: Open, full_warehouse: Path) -> None:
+    page = opened(full_warehouse, "incident", cluster=CLUSTER, incident="zz")
+    assert [label for label, _ in links(page)] == ["All incidents"]

@@ -103,6 +103,7 @@ def test_a_silence_is_set_with_a_reason_only_and_can_be_lifted(location: Path) -
     assert "The reason is empty" in said(refused)
     silenced = pressed(page(), "Send no alerts", "anna", "planned")
     assert "Alerts silenced by anna until 2025-11-21 15:03:11 UTC: planned." in said(silenced)
+    assert [b.label for b in silenced.button if "Lift" in b.label] == ["Lift the silence"]  # it names no id
     lifted = pressed(silenced, "Lift the silence")
     assert "silenced" not in said(lifted)
 
