@@ -39,7 +39,7 @@ from rebalance_audit.commands import (
     whatif,
 )
 from rebalance_audit.commands import doctor as doctor_verb
-from rebalance_audit.commands.examples import epilog
+from rebalance_audit.commands.examples import epilog, first_steps
 from rebalance_audit.commands.explain.command import explain
 from rebalance_audit.commands.output import ENVIRONMENT_LOG_FORMAT, LogFormat, complain, visible
 
@@ -66,6 +66,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings=_CONTEXT,
     help="Every Kafka rebalance: why it happened, what moved, how long it stood still, and the evidence for it.",
+    epilog=first_steps(),
 )
 app.command("explain", epilog=epilog("explain"))(explain)
 app.command("whatif", epilog=epilog("whatif"))(whatif.whatif)
@@ -213,7 +214,8 @@ def _misused(error: Any) -> int:
         return EXIT_USAGE
     context = getattr(error, "ctx", None)
     command = "rebalance-audit" if context is None else context.command_path
-    fault = f"{error.format_message().rstrip('.').replace('Value error, ', '')}; see `{command} --help`."
+    said = error.format_message().rstrip(".").replace("Value error, ", "")
+    fault = f"{said}{'' if said.endswith('?') else ';'} {'See' if said.endswith('?') else 'see'} `{command} --help`."
     complain(fault, f"rebalance-audit: {visible(fault)}")
     return EXIT_USAGE
 

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from rebalance_audit.warehouse.evidence_log.verifying import Verdict
 
 audit = typer.Typer(
-    name="audit", no_args_is_help=True, rich_markup_mode=None, help="Proof that nothing was changed afterwards."
+    name="audit",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Proof that nothing was changed afterwards.",
+    epilog=epilog("audit"),
 )
 
 

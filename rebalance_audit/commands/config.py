@@ -16,7 +16,9 @@ Config = Annotated[
     str | None,
     typer.Option("--config", metavar="FILE", envvar=options.ENVIRONMENT_CONFIG, help="The settings file."),
 ]
-config = typer.Typer(name="config", no_args_is_help=True, rich_markup_mode=None, help="The settings file.")
+config = typer.Typer(
+    name="config", no_args_is_help=True, rich_markup_mode=None, help="The settings file.", epilog=epilog("config")
+)
 
 
 @config.command("check", epilog=epilog("config check"))

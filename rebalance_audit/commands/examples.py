@@ -51,5 +51,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 
 
 def epilog(verb: str) -> str:
-    """The examples of a verb for click, which leaves their lines as they are."""
-    return "\b\nExamples:\n" + "\n".join(f"  rebalance-audit {line}" for line in EXAMPLES[verb])
+    """The examples of a verb, or of all verbs below it, for click, which leaves their lines as they are."""
+    lines = [line for name, some in EXAMPLES.items() if name == verb or name.startswith(f"{verb} ") for line in some]
+    return "\b\nExamples:\n" + "\n".join(f"  rebalance-audit {line}" for line in lines)
+
+
+def first_steps() -> str:
+    """For the end of the help of all: one line of each way to begin."""
+    lines = (EXAMPLES["demo"][0], EXAMPLES["explain"][0], EXAMPLES["import"][0], EXAMPLES["run"][0], EXAMPLES["ui"][0])
+    return "\b\nExamples:\n" + "\n".join(f"  rebalance-audit {line}" for line in lines)

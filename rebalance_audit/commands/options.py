@@ -168,10 +168,11 @@ def size_bytes(text: str) -> int:
     return int(match[1]) * _UNIT_BYTES[match[2].lower()]
 
 
-def instant_ms(name: str, text: str, now_ms: int) -> int:
+def instant_ms(name: str, text: str, now_ms: int, relative: str = "-2h") -> int:
     """An ISO instant (UTC where it has no offset), epoch milliseconds, or a duration before now (`-2h`).
 
-    `name`: of the option. Raises UsageError, also for an instant that no calendar has.
+    `name`: of the option; `relative`: how its error shows a time beside now. Raises UsageError, also for an instant
+    that no calendar has.
     """
     text = text.strip()
     try:
@@ -180,18 +181,19 @@ def instant_ms(name: str, text: str, now_ms: int) -> int:
         elif text.startswith("-"):
             at_ms = now_ms - duration_ms(text[1:])
         else:
-            at_ms = _iso_ms(text)
+            at_ms = _iso_ms(text, relative)
         datetime.fromtimestamp(at_ms / 1000, UTC)
     except (OverflowError, OSError, ValueError):
         raise UsageError(f"{name} {text}: no calendar has this time; write it as 2026-11-21T14:00.") from None
     return at_ms
 
 
-def _iso_ms(text: str) -> int:
+def _iso_ms(text: str, relative: str) -> int:
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no time; write it as 2026-11-21T14:00, epoch milliseconds, or -2h.") from None
+        written = f"2026-11-21T14:00, epoch milliseconds, or {relative}"
+        raise UsageError(f"{text!r} is no time; write it as {written}.") from None
     return round((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

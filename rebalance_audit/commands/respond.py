@@ -142,7 +142,7 @@ def _end(text: str | None, now_ms: int) -> int | None:
         return now_ms
     if said and said[-1].isalpha() and said[0].isdigit() and not said.endswith(("Z", "z")):
         return now_ms + options.duration_ms(said)
-    return options.instant_ms("--until", said, now_ms)
+    return options.instant_ms("--until", said, now_ms, "2h")
 
 
 def _silence_there(mine: Response, targets: list[str]) -> None:

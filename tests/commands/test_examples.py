@@ -50,6 +50,15 @@ def test_help_ends_with_them_whole(verb: str, capfd: pytest.CaptureFixture[str])
     assert shown[-len(EXAMPLES[verb]) :] == [f"    rebalance-audit {line}" for line in EXAMPLES[verb]]
 
 
+@pytest.mark.parametrize("verb", ["", "audit", "config"])
+def test_help_above_verbs_ends_with_examples_of_them(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([*verb.split(), "--help"]) == 0
+    examples = capfd.readouterr().out.partition("Examples:\n")[2].splitlines()
+    known = [line for lines in EXAMPLES.values() for line in lines]
+    assert len(examples) >= 3
+    assert all(e.removeprefix("    rebalance-audit ") in known for e in examples)
+
+
 WAREHOUSE_ALONE = [
     line
     for verb in ("explain", "report", "export", "mark", "silence", "check", "alert", "audit verify", "config schema")
@@ -80,6 +89,10 @@ def test_examples_that_need_a_warehouse_alone_work_as_typed(tmp_path: Path) -> N
     ("arguments", "said"),
     [
         (["nope"], "rebalance-audit: No such command 'nope'; see `rebalance-audit --help`."),
+        (
+            ["repot"],
+            "rebalance-audit: No such command 'repot'. Did you mean 'report', 'export'? See `rebalance-audit --help`.",
+        ),
         (["report", "--xyzzy"], "rebalance-audit: No such option: --xyzzy; see `rebalance-audit report --help`."),
         (["export", "-w", "W"], "rebalance-audit: Missing argument 'TABLE'; see `rebalance-audit export --help`."),
     ],

@@ -83,7 +83,7 @@ def test_it_is_kept_while_a_run_holds_the_lease(filled: Warehouse) -> None:
         (["ack", "in:0000000000000001", "--by", " "], "The name is empty"),
         (["silence", "orders*", "--reason", "planned"], "A silence needs an end"),
         (["silence", "orders*", "--until", "2h"], "A silence needs a reason"),
-        (["silence", "orders*", "--until", "yesterday", "--reason", "x"], "is no time"),
+        (["silence", "orders*", "--until", "yesterday", "--reason", "x"], "epoch milliseconds, or 2h."),
         (["silence", "orders*", "--until", "2026-13-45T99:00", "--reason", "x"], "is no time"),
         (["silence", "orders*", "--until", "2001-01-01", "--reason", "x"], "which is past"),
         (["silence", "orders*", "--until", "99999999999999999999", "--reason", "x"], "no calendar has this time"),

@@ -11,7 +11,7 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.collect import Metadata
 from rebalance_audit.commands.explain.group import explain_group, explain_stored_group
 from rebalance_audit.commands.explain.groups import explain_groups
-from rebalance_audit.commands.explain.places import Places, Shown
+from rebalance_audit.commands.explain.places import WAYS, Places, Shown
 from rebalance_audit.commands.explain.plan import explain_plan
 from rebalance_audit.commands.explain.reassignment import explain_reassignment
 from rebalance_audit.commands.explain.stored import explain_stored_groups
@@ -80,7 +80,7 @@ def explain(
     )
     if warehouse is not None:
         if any((bootstrap, evidence, data_dir, logs, metadata)):
-            raise UsageError("Say where to look, in one way: -w W, -b HOST:PORT, --evidence DIR, or --data-dir D.")
+            raise UsageError(f"Say where to look, in one way: {WAYS}.")
         if reassignment is not None or plan is not None:
             raise UsageError(
                 f"-w explains groups; `rebalance-audit export reassignment -w {warehouse}` has the reassignments, and "

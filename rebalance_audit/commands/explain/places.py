@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ingest.folders import EvidenceFolder
     from rebalance_audit.domain.reassign import ReassignmentHistory
 
+WAYS = "-w W, -b HOST:PORT, --evidence DIR, or --data-dir D --node N"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
@@ -49,7 +51,7 @@ class Places:
     def __post_init__(self) -> None:
         places = [bool(self.bootstrap), self.evidence is not None, self.data_dir is not None]
         if sum(places) > 1 or not (any(places) or self.logs or self.metadata):
-            raise UsageError("Say where to look, in one way: -b HOST:PORT, --evidence DIR, or --data-dir D --node N.")
+            raise UsageError(f"Say where to look, in one way: {WAYS}.")
         self.log_folders = options.log_folders(self.logs)
         self.connect_topics = options.connect_topics(self.topics)
 
