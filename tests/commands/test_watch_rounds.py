@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -63,6 +64,17 @@ class Rounds:
 
     def hear_answers(self) -> bool:
         return False
+
+
+def test_a_thread_that_waits_for_pythons_lock_is_given_it_soon_while_watch_is_live(tmp_path: Path) -> None:
+    before = sys.getswitchinterval()
+    rounds: Any = Rounds(tmp_path)
+    watching = live.LiveWatch(rounds, with_metadata=False)
+    try:
+        assert sys.getswitchinterval() == pytest.approx(live.HANDED_ON_S)
+    finally:
+        watching.stop()
+    assert sys.getswitchinterval() == before
 
 
 def test_commits_alone_are_waited_for_and_not_asked_for_all_the_time(
