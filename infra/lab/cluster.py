@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import signal
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 import uuid
@@ -15,7 +16,7 @@ from typing import Self
 
 from . import configs, jars
 from .configs import BrokerPlace, Settings, version_key
-from .processes import LabError, Process, free_ports, wait_until
+from .processes import LabError, Process, free_ports, unwind_once, wait_until
 from .run_folder import SMALL_HEAP, RunFolder, link
 from .shape import ONE_BROKER, ClusterShape
 
@@ -62,6 +63,7 @@ class Cluster(RunFolder):
         self._worker_joins_before: dict[int, int] = {}
         self._nodes: dict[str, Process] = {}
         self._mounted: list[Path] = []
+        self._heeds_sigterm = False
         self.cluster_id = new_cluster_id()
         """An id as Kafka makes them; in ZooKeeper mode replaced by the brokers' own once they run."""
 
@@ -101,6 +103,11 @@ class Cluster(RunFolder):
     # Life
 
     def __enter__(self) -> Self:
+        """SIGTERM ends the block, and the cluster with it, unless the program has a handler of its own."""
+        is_main = threading.current_thread() is threading.main_thread()
+        self._heeds_sigterm = is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        if self._heeds_sigterm:
+            signal.signal(signal.SIGTERM, unwind_once)
         try:
             self.start()
         except BaseException:
@@ -112,6 +119,8 @@ class Cluster(RunFolder):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+        if self._heeds_sigterm:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def start(self) -> None:
         jars.tool("java")

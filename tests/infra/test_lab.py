@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import socket
+import subprocess
+import sys
 import uuid
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -24,13 +27,47 @@ from infra.lab.processes import LabError, free_ports
 from infra.lab.scenarios.scenario import SCENARIOS, capture
 from tests.truth import written_events
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests/golden"
 CAPTURES = sorted(origin.parent for origin in GOLDEN.glob("*/*/origin.json"))
 
 
 def a_place(**changes: int | str | None) -> BrokerPlace:
     facts: dict[str, Any] = {"node_id": 1, "broker_port": 9092, "controller_port": 9093, "log_dir": "data/broker-1"}
     return BrokerPlace(**facts | changes)
+
+
+# Processes
+
+_IDLE = """
+import sys, time
+from pathlib import Path
+from infra.lab.cluster import Cluster
+from infra.lab.processes import Process
+
+class Idle(Cluster):
+    def start(self):
+        command = [sys.executable, "-c", "import time; time.sleep(600)"]
+        node = Process("broker-1", command, folder=folder, output=folder / "said")
+        self._nodes["broker-1"] = node
+        node.start()
+
+folder = Path(sys.argv[1])
+with Idle(folder=folder) as cluster:
+    print(cluster.pids()["broker-1"], flush=True)
+    time.sleep(600)
+"""
+
+
+def test_no_node_outlives_a_program_that_is_terminated(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _IDLE, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
+        assert program.stdout is not None
+        node = int(program.stdout.readline())
+        program.terminate()
+        program.wait(60)
+    with pytest.raises(ProcessLookupError):
+        os.kill(node, 0)
 
 
 # Settings
