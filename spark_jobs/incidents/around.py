@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.domain.causes import MEMBER_FAILED
 from rebalance_audit.domain.detect import Limits
 from rebalance_audit.domain.incidents import ClusterRows
 from rebalance_audit.domain.incidents.around import KnownIncident, is_recent, moved_together
@@ -23,7 +21,6 @@ from rebalance_audit.domain.reassign.model import Reassignment
 from rebalance_audit.warehouse.arrow_tables import narrow_schema, rows_where
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_rows import (
     INSTANTS,
@@ -35,55 +32,19 @@ from spark_jobs.group_rows import (
     rows_of_groups,
     rows_with,
 )
+from spark_jobs.incidents.departures import LONGEST_SESSION_MS, departures
 from spark_jobs.incidents.rows import AT, FIELDS, FINDING, FINDINGS, NARROWED, READ, REBALANCES, shown_incidents
 from spark_jobs.structs import things_in
 
-LONGEST_SESSION_MS = 1_800_000
-"""group.max.session.timeout.ms by default: so long after a member went its rebalance may begin."""
-_WENT = "list_filter(members, lambda m: m.change IN ('left', 'replaced'))"
-_FAILED = ", ".join(f"'{cause}'" for cause in sorted(MEMBER_FAILED))
-_BLAMED = f"flatten([t.members FOR t IN triggers IF t.trigger IN ({_FAILED})])"
-_NAMES = (
-    "flatten([[m.client_host, m.worker_url, m.group_instance_id, m.client_id, m.member_id] "
-    f"FOR m IN {_WENT}]) || {_BLAMED}"
-)
-_WITHOUT_PLACE = (
-    f"len(list_filter({_WENT}, lambda m: m.client_host IS NULL)) > 0 "
-    f"OR NOT list_has_all([m.member_id FOR m IN {_WENT}], {_BLAMED})"
-)
-"""The row does not show the place that somebody went from; the group's history may."""
 _KNOWN = [
     "incident_id", "status", "first_at_ms", "last_at_ms", "group_ids", "rebalance_ids", "reassignment_ids",
     "finding_ids",
 ]  # fmt: skip
 
 
-_DEPARTURES: OrderedDict[str, pa.Table] = OrderedDict()
-"""By file. A file never changes, and each cycle asks about the last hours."""
-_FILES_AT_MOST, _FILES_AT_ONCE = 4_096, 64
 _ROWS_AT_ONCE = 2_000
-
-
-def _departures(files: Sequence[str]) -> pa.Table:
-    """From where members went in the rebalances of these files: a row for each place and rebalance, of a rebalance that
-    does not say it one without a place."""
-    new = [file for file in files if file not in _DEPARTURES]
-    for at in range(0, len(new), _FILES_AT_ONCE):
-        asked = new[at : at + _FILES_AT_ONCE]
-        with cursor() as db:
-            found = db.execute(
-                f"SELECT filename, cluster_id, group_id, coalesce(started_at_ms, started_lower_ms, {AT}) from_ms, "
-                f"{AT} to_ms, unnest(CASE WHEN {_WITHOUT_PLACE} THEN [NULL] ELSE list_filter(list_distinct({_NAMES}), "
-                f"lambda n: n IS NOT NULL) END)::VARCHAR place FROM {relation(asked, with_name=True)}"
-            ).to_arrow_table()
-        for file in asked:
-            _DEPARTURES[file] = found.filter(pc.equal(found["filename"], file)).drop_columns("filename")
-    for file in files:
-        _DEPARTURES.move_to_end(file)
-    departures = pa.concat_tables([_DEPARTURES[file] for file in files])
-    while len(_DEPARTURES) > _FILES_AT_MOST:
-        _DEPARTURES.popitem(last=False)
-    return departures
+_MADE_WHOLE_ROWS = 250
+"""Of so few rows members that stayed are not left out: DuckDB takes longer to bind the question than they take."""
 
 
 def _with_any(lists: pa.ChunkedArray, values: Collection[str]) -> npt.NDArray[np.bool_]:
@@ -168,6 +129,9 @@ class StoredCluster:
                 ).to_arrow_table()
                 return
             for rows in self._of_few(files, groups):
+                if rows.num_rows <= _MADE_WHOLE_ROWS:
+                    yield rows
+                    continue
                 db.register("whole", rows)
                 yield db.execute(f"SELECT {NARROWED} FROM whole").to_arrow_table()
 
@@ -247,7 +211,7 @@ class StoredCluster:
         files = self._files_since(from_ms)
         if not files:
             return set()
-        known = _departures(files)
+        known = departures(files)
         is_there = pc.or_kleene(pc.is_null(known["place"]), pc.is_in(known["place"], pa.array(sorted(places))))
         is_then = pc.and_(pc.greater_equal(known["to_ms"], from_ms), pc.less_equal(known["from_ms"], until_ms))
         found = known.filter(pc.and_(pc.and_(is_there, is_then), pc.equal(known["cluster_id"], self._cluster_id)))

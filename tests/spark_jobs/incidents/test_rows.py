@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 
+from rebalance_audit.domain.causes import MEMBER_FAILED
 from rebalance_audit.domain.tables import BY_NAME
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_rows import rows_with
+from spark_jobs.incidents.departures import departures, of_few_rows, of_many_rows
 from spark_jobs.incidents.rows import shown_incidents
 
 LAST_MS = 1_000
@@ -55,3 +58,33 @@ def test_rows_with_few_values_may_have_none_of_them_but_null(tmp_path: Path) -> 
     listed = warehouse.read(table, ["finding_id"], "group_id IS NULL OR group_id = 'g1'")
     assert sorted(either["finding_id"].to_pylist()) == sorted(listed["finding_id"].to_pylist())
     assert rows_with(warehouse, "gold.mark", None, {"scope": ["*"]}).num_rows == 0  # nobody wrote it yet
+
+
+def test_few_rows_show_the_departures_that_sql_finds_in_many(tmp_path: Path) -> None:
+    random, warehouse = Random(5), Warehouse.open(tmp_path, create=True)
+
+    def member(name: str) -> dict[str, object]:
+        change = random.choice(("stayed", "joined", "left", "left", "replaced"))
+        names = {column: random.choice((None, f"{column}-{name}")) for column in ("worker_url", "group_instance_id")}
+        host = random.choice((None, "/10.0.0.1", "/10.0.0.2", "/10.0.0.2"))
+        return {"member_id": name, "client_id": "c", "client_host": host, "change": change, **names}
+
+    def rebalance(number: int) -> dict[str, object]:
+        members = [member(f"m{at}") for at in range(random.randrange(4))]
+        causes = [
+            {"trigger": random.choice((*sorted(MEMBER_FAILED), "member_left")), "members": random.choice(([], ["m0"]))}
+            for _ in range(random.randrange(3))
+        ]
+        instants = {
+            name: random.choice((None, number)) for name in ("started_at_ms", "started_lower_ms", "assigned_at_ms")
+        }
+        place = {"cluster_id": random.choice("ab"), "group_id": f"g{number % 3}", "rebalance_id": f"r{number}"}
+        return {**place, **instants, "members": members, "triggers": causes, "is_final": True}
+
+    rows = [rebalance(number) for number in range(200)]
+    warehouse.append("silver.measured_rebalance", rows_to_table("silver.measured_rebalance", rows))
+    [file] = warehouse.files("silver.measured_rebalance")
+    found, asked = of_few_rows(file), of_many_rows([file]).drop_columns("filename")
+    assert sorted(map(str, found.to_pylist())) == sorted(map(str, asked.to_pylist()))
+    assert {None, "/10.0.0.1", "c", "m0"} <= set(found["place"].to_pylist())
+    assert departures([file, file]).equals(pa.concat_tables([found, found]))
