@@ -9,15 +9,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rebalance_audit.domain.kinds import Outcome, RebalanceKind
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, whole
 from rebalance_audit.warehouse.kept_columns import row_group
 from rebalance_audit.warehouse.row_groups import row_group_bytes
 from spark_jobs.group_rows import GROUP, INSTANTS
 
 _REBALANCES = "silver.measured_rebalance"
-_STORED = pa.schema([arrow_schema(_REBALANCES).field(name) for name in (*GROUP.names, *INSTANTS)])
-TIMES = pa.schema([*GROUP, *((name, pa.int64()) for name in ("first_at_ms", "at_ms", "counted_at_ms"))])
-"""`first_at_ms` and `at_ms` as in HistoryStep, `counted_at_ms` by which a group's rates count it."""
+_STORED = pa.schema([arrow_schema(_REBALANCES).field(name) for name in (*GROUP.names, *INSTANTS, "kind", "outcome")])
+TIMES = pa.schema(
+    [
+        *GROUP,
+        *((name, pa.int64()) for name in ("first_at_ms", "at_ms", "counted_at_ms")),
+        ("is_counted", pa.bool_()),
+    ]
+)
+"""`first_at_ms` and `at_ms` as in HistoryStep; `counted_at_ms` by which rates count it, if it `is_counted`."""
 
 
 def times_of(files: Sequence[str]) -> pa.Table:
@@ -38,6 +45,22 @@ def groups_within(files: Sequence[str], bounds: Mapping[str, tuple[int, int]]) -
     return times.filter(pa.array(is_within)).select(GROUP.names).group_by(GROUP.names).aggregate([]).cast(GROUP)
 
 
+def counts_within(
+    files: Sequence[str], places: Sequence[tuple[str, str]], until_ms: Mapping[str, int], window_ms: int
+) -> list[int]:
+    """For each of these groups, how many of its rebalances in these files count in the window that ends where the
+    evidence of its cluster does, or later."""
+    counts = dict.fromkeys(places, 0)
+    times = times_of(files)
+    is_asked = pc.is_in(times["group_id"], pa.array([group_id for _, group_id in places], pa.string()))
+    times = times.filter(pc.and_(pc.and_(times["is_counted"], times["counted_at_ms"].is_valid()), is_asked))
+    named = (times[name].to_pylist() for name in (*GROUP.names, "counted_at_ms"))
+    for cluster_id, group_id, at_ms in zip(*named, strict=True):
+        if (cluster_id, group_id) in counts:
+            counts[cluster_id, group_id] += at_ms > until_ms.get(cluster_id, 0) - window_ms
+    return [counts[place] for place in places]
+
+
 @functools.lru_cache(maxsize=1_024)
 def _times_of(file: str) -> pa.Table:
     parts = [whole(row_group(file, at, _STORED.names), _STORED) for at in range(len(row_group_bytes(file)))]
@@ -45,5 +68,8 @@ def _times_of(file: str) -> pa.Table:
     at_ms = pc.coalesce(*(rows[name] for name in INSTANTS))
     counted = pc.coalesce(*(rows[name] for name in ("assigned_at_ms", "ended_at_ms", "joined_at_ms", "started_at_ms")))
     first = pc.min_element_wise(at_ms, rows["started_at_ms"])
-    columns = [*(rows[name] for name in GROUP.names), first, at_ms, counted]
+    is_counted = pc.and_(
+        pc.equal(rows["kind"], RebalanceKind.REBALANCE.value), pc.not_equal(rows["outcome"], Outcome.MISSING.value)
+    )
+    columns = [*(rows[name] for name in GROUP.names), first, at_ms, counted, is_counted.fill_null(False)]
     return pa.Table.from_arrays(columns, schema=TIMES).combine_chunks()

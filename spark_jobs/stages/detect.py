@@ -169,7 +169,7 @@ def _begun(context: Run, batch: Batch, before: Mapping[str, int], seen: Mapping[
         # A length is shown in whole steps: of nearly all it is the same as before, and nothing begins.
         is_otherwise = (before_ms - first_ms) // FIRST_STEP_MS != (now_ms - first_ms) // FIRST_STEP_MS
         rows = times.filter(pc.and_(pa.array(is_otherwise), pc.equal(times["cluster_id"], cluster_id)))
-        for _, group_id, begun_ms, at_ms, _ in _tuples(rows):
+        for group_id, begun_ms, at_ms in _tuples(rows.select(["group_id", "first_at_ms", "at_ms"])):
             place = (cluster_id, group_id)
             if place not in found and may_begin(begun_ms, at_ms, before_ms, now_ms, limits(*place)):
                 found.add(place)

@@ -23,8 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
-from rebalance_audit.domain.model import Finding, Rebalance
-from rebalance_audit.domain.publish.groups import DAY_MS, HOUR_MS, READS, group_row
 from rebalance_audit.warehouse import comparing
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.comparing import differing_rows
@@ -37,20 +35,16 @@ from spark_jobs.coverage import ledger
 from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.flat_rows import FLAT, TeamOfGroup, flat_rows
 from spark_jobs.group_evidence import seen_until_ms
+from spark_jobs.group_overviews import group_files, groups_in, moving_groups
 from spark_jobs.group_rows import (
     GroupReader,
-    Place,
-    ThingsByTable,
     changed_rebalances,
     few_of_keys,
-    files_since,
-    histories,
     of_keys,
     places_table,
     rows_with,
 )
 from spark_jobs.incidents.tables import incident_tables
-from spark_jobs.instants import groups_within
 from spark_jobs.leader_moves import leader_move_rows
 from spark_jobs.loud import Left, as_noted, leave, left_before, loud_ids
 from spark_jobs.plan import PUBLISH
@@ -121,7 +115,8 @@ def _wanted(context: Run, batch: Batch, left: Left, folder: str) -> tuple[dict[s
         return warehouse.changed_keys(name, GROUP, before[name], consumed[name])
 
     scope, task_scope, finding_scope = changed(REBALANCES), changed(TASKS), changed(FINDINGS)
-    group_scope = _moving_groups(context, batch, scope, finding_scope, places_table(left))
+    changed_groups = groups_in(scope, finding_scope, places_table(left))
+    group_scope = groups_in(changed_groups, *moving_groups(context, batch))
     loud = loud_ids(warehouse.files(REBALANCES, consumed[REBALANCES])) if context.may_wait else frozenset[str]()
     still_left: Left = {}
     if loud:
@@ -137,7 +132,7 @@ def _wanted(context: Run, batch: Batch, left: Left, folder: str) -> tuple[dict[s
         files = {REBALANCES: warehouse.files(REBALANCES, consumed[REBALANCES])}
         reader = GroupReader(files=files, columns={REBALANCES: columns}, groups=scope)
     flat = _flat(context, engine, reader, folder)
-    groups = _group_files(context, engine, batch, group_scope, folder)
+    groups = group_files(context, engine, batch, group_scope, changed_groups, folder)
     leader_moves = leader_move_rows(warehouse, consumed)
     incidents = incident_tables(
         warehouse, consumed, leader_moves, reader.groups, context.limits,
@@ -168,23 +163,6 @@ def _wanted(context: Run, batch: Batch, left: Left, folder: str) -> tuple[dict[s
         },
     }  # fmt: skip
     return wanted, still_left
-
-
-def _moving_groups(context: Run, batch: Batch, *changed: pa.Table) -> pa.Table:
-    """Groups with new rows, and groups with a rebalance that left the last hour or day. Rates count back from the end
-    of the evidence, which moved."""
-    parts = [table.cast(_GROUP) for table in changed]
-    if batch.since[REBALANCES] >= 0:  # else all groups have new rows
-        before: dict[str, int] = context.warehouse.recall(NAME).get("seen_until_ms", {})
-        now_ms = seen_until_ms(context.warehouse)
-        moved = {cluster_id: now for cluster_id, now in now_ms.items() if now != before.get(cluster_id)}
-        files = context.warehouse.files(REBALANCES, batch.until[REBALANCES])
-        for window_ms in (HOUR_MS, DAY_MS) if moved else ():
-            bounds = {c: (before.get(c, 0) - window_ms, now - window_ms) for c, now in moved.items()}
-            first_ms, last_ms = min(after for after, _ in bounds.values()), max(until for _, until in bounds.values())
-            parts.append(groups_within(files_since(files, first_ms, last_ms), bounds).cast(_GROUP))
-    keys = pa.concat_tables(parts)
-    return keys.filter(pc.is_valid(keys["group_id"])).group_by(GROUP).aggregate([])
 
 
 def _findings(context: Run, engine: Engine, version: int, scope: pa.Table, folder: str) -> pa.Table | list[str]:
@@ -272,29 +250,7 @@ def _keys(rows: pa.Table, key: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     return zip(*(rows[name].to_pylist() for name in key), strict=True)
 
 
-# ---- groups
-
-
-def _group_files(context: Run, engine: Engine, batch: Batch, scope: pa.Table, folder: str) -> list[str]:
-    warehouse = context.warehouse
-    reader = GroupReader(
-        files={name: warehouse.files(name, batch.until[name]) for name in (REBALANCES, FINDINGS)},
-        columns={
-            REBALANCES: [*READS, "place"],
-            FINDINGS: [c.name for c in tables.SILVER_FINDING.columns],
-        },
-        groups=scope,
-    )
-    seen = seen_until_ms(warehouse)
-    team: TeamOfGroup = context.settings.get("team")
-
-    def to_group(place: Place, known: ThingsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
-        if known[REBALANCES]:
-            name = team(*place) if team is not None else None
-            yield "gold.group", group_row(known[REBALANCES], known[FINDINGS], seen.get(place[0], 0), name)
-
-    kinds = {REBALANCES: Rebalance, FINDINGS: Finding}
-    return histories(engine, reader, kinds, to_group, folder).get("gold.group", []) if scope.num_rows else []
+# ---- the rest
 
 
 def _coverage(context: Run, consumed: Mapping[str, int]) -> pa.Table:

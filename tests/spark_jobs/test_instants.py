@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pyarrow.parquet as pq
 
+from rebalance_audit.domain.model import Rebalance, from_row
+from rebalance_audit.domain.publish.groups import HOUR_MS, group_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
-from spark_jobs.instants import groups_within
+from spark_jobs.instants import counts_within, groups_within
 
 REBALANCES = "silver.measured_rebalance"
 
@@ -36,3 +42,36 @@ def test_each_cluster_is_asked_within_its_own_bounds(tmp_path: Path) -> None:
         ("a", "at the last instant"), ("a", "within"), ("b", "later"),
     ]  # fmt: skip
     assert groups_within([], {"a": (100, 200)}).num_rows == 0
+
+
+def test_a_groups_counts_are_those_of_its_row(tmp_path: Path) -> None:
+    random, files = Random(3), []
+    rows = [
+        {
+            "cluster_id": random.choice("ab"), "group_id": random.choice("gh"), "rebalance_id": f"r{number}",
+            "kind": random.choice(("rebalance", "rebalance", "static_rewrite")),
+            "outcome": random.choice(("completed", "missing")), "member_count": 1,
+            "ended_at_ms": random.choice((None, number)), "started_at_ms": random.choice((None, number - 5)),
+        }
+        for number in range(200)
+    ]  # fmt: skip
+    for at in range(3):
+        files.append(str(tmp_path / f"{at}.parquet"))
+        pq.write_table(rows_to_table(REBALANCES, rows[at::3]), files[-1])
+    seen = {"a": HOUR_MS + 100, "b": HOUR_MS + 150}
+    for place in itertools.product("ab", "gh"):
+        of_group = [row for row in rows if (row["cluster_id"], row["group_id"]) == place]
+        asked = group_row([from_row(Rebalance, _whole(row)) for row in of_group], [], seen[place[0]])
+        assert counts_within(files, [place, ("c", "g")], seen, HOUR_MS) == [asked["rebalance_count_1h"], 0]
+        assert 0 < asked["rebalance_count_1h"] < asked["rebalance_count_24h"]
+
+
+def _whole(row: Mapping[str, object]) -> dict[str, Any]:
+    known = {
+        "group_type": "classic",
+        "mode": "eager",
+        "trigger": "unknown",
+        "trigger_tier": "unknown",
+        "started_tier": "unknown",
+    }
+    return dict(rows_to_table(REBALANCES, [{**known, **row}]).to_pylist()[0])
