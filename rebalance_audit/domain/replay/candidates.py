@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import inf
 
 from .deploys import deploys_of
 from .libraries import refusing
 from .life import End, Script
 from .requests import SESSION_LIMITS_MS
 from .settings import SERVER_ASSIGNORS
-from .situation import Situation
+from .situation import JAVA_STARTS_MS, Situation
+
+DRAWN_APART_MS = 2 * JAVA_STARTS_MS
+"""Two starts may come so much closer in a run than they were."""
 
 
 def candidates(situation: Situation) -> list[list[str]]:
@@ -55,10 +59,12 @@ def _of_protocol(situation: Situation) -> list[list[str]]:
             found.append([f"max.poll.interval.ms={interval_ms * 4}"])
         held = [stall.full_poll.records if stall.full_poll and stall.until_ms else 0 for stall in stalls]
         found += [[f"max.poll.records={min(held) // part}"] for part in (2, 5) if min(held) >= part]
-    if _is_ever_down(script):
-        found += [
-            [f"group.initial.rebalance.delay.ms={ms}"] for ms in (0, 3_000) if ms != situation.in_force.initial_delay_ms
-        ]
+    in_force_ms = situation.in_force.initial_delay_ms
+    found += [
+        [f"group.initial.rebalance.delay.ms={ms}"]
+        for ms in (0, 3_000)
+        if ms != in_force_ms and _has_cold_start(script, ms if ms > in_force_ms else None)
+    ]
     return found
 
 
@@ -74,13 +80,20 @@ def _absences_ms(script: Script) -> list[int]:
     return found
 
 
-def _is_ever_down(script: Script) -> bool:
-    """No process runs for a while before one starts; then alone an initial delay is waited for."""
+def _has_cold_start(script: Script, delay_ms: int | None) -> bool:
+    """Whether a process starts when none has run for a while: then alone an initial delay is waited for. With
+    `delay_ms`: whether another one starts in that delay, too. Where none does, a longer delay only makes the first one
+    wait."""
     running_until_ms = script.from_ms if any(life.started is None for life in script.lives) else script.from_ms - 1
+    cold_ms = -inf
     for life in sorted(script.lives, key=lambda life: life.started.at_ms if life.started else script.from_ms):
         since_ms = life.started.at_ms if life.started else script.from_ms
-        if since_ms > running_until_ms:
+        if delay_ms is not None and since_ms <= cold_ms + delay_ms + DRAWN_APART_MS:
             return True
+        if since_ms > running_until_ms:
+            cold_ms = since_ms
+            if delay_ms is None:
+                return True
         running_until_ms = max(running_until_ms, life.ended.at_ms if life.ended else script.until_ms)
     return False
 

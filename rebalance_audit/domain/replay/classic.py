@@ -6,9 +6,9 @@ members take for what they do stands in `classic_members`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.client_families import ClientFamily
@@ -16,6 +16,7 @@ from rebalance_audit.domain.client_families import ClientFamily
 from .assignors import (
     Assigned,
     NotAssigned,
+    Partition,
     Subscriber,
     assign_cooperatively,
     assign_ranges,
@@ -33,6 +34,17 @@ ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] 
     "sticky": assign_stickily,
     "cooperative-sticky": assign_cooperatively,
 }
+
+
+@lru_cache(maxsize=4_096)
+def _assigned(
+    assignor: str, topics: tuple[tuple[str, int], ...], claims: tuple[Subscriber, ...]
+) -> Mapping[str, tuple[Partition, ...]]:
+    """The same members say the same in runs under other settings, and often in later rounds."""
+    assigned = ASSIGN[assignor](dict(topics), list(claims))
+    return {member_id: tuple(partitions) for member_id, partitions in assigned.items()}
+
+
 EXPIRIES = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
 BESIDE_BEATS = EXPIRIES | {Cause.MEMBER_POLL_TIMEOUT}
 """These come at the very time of other members' heartbeats: sessions end so many intervals after a heartbeat, and
@@ -54,6 +66,11 @@ class ClassicGroup(ClassicMembers):
     delays_again: bool | None = None
     """What Timing.delays_again says, or what was drawn for this run."""
     leader: str | None = None
+    due: tuple[float, int] = (0.0, 0)
+    """The deadline of the round with the number `due_round`."""
+    due_round: int = -1
+    has_alarm: bool = False
+    """There is one at a time."""
     follow_up: Cause = Cause.COOPERATIVE_FOLLOW_UP
     """Why a member joins again that had to give something up."""
 
@@ -135,9 +152,11 @@ class ClassicGroup(ClassicMembers):
         self.state = State.PREPARING
         self.round += 1
         self.has_initial_delay = was_empty and self.settings.initial_delay_ms > 0
+        timeout_ms = 0
         for seat in self.seats.values():
             seat.has_joined = seat is joined
-        timeout_ms = max([s.process.poll_interval_ms for s in self.seats.values()], default=0)
+            if seat.process.poll_interval_ms > timeout_ms:
+                timeout_ms = seat.process.poll_interval_ms
         number = self.round
         if self.has_initial_delay:
             # A rebalance timeout that is shorter does not shorten it (InitialDelayedJoin, prepareRebalance).
@@ -145,7 +164,7 @@ class ClassicGroup(ClassicMembers):
             self.has_news = False
             self.loop.after(delay_ms, lambda: self.ends_delay(number, max(timeout_ms - delay_ms, 0)))
             return
-        self.loop.after(timeout_ms, lambda: self.is_overdue(number))
+        self.is_due_after(timeout_ms)
         now_ms = self.loop.now_ms
         hearing: list[tuple[float, PlayedProcess]] = []
         for seat in self.seats.values():
@@ -161,6 +180,24 @@ class ClassicGroup(ClassicMembers):
         self.hear(hearing, number)
         if was_empty:
             self.try_complete()
+
+    def is_due_after(self, timeout_ms: int) -> None:
+        """The alarm of an earlier round is set anew when it rings: nearly every round is over long before its time."""
+        self.due = self.loop.place_after(timeout_ms)
+        self.due_round = self.round
+        if not self.has_alarm:
+            self.has_alarm = True
+            self.loop.put(self.due, self.rings)
+
+    def rings(self) -> None:
+        self.has_alarm = False
+        if self.due_round != self.round or self.state is not State.PREPARING:
+            return
+        if self.due[0] > self.loop.now_ms:
+            self.has_alarm = True
+            self.loop.put(self.due, self.rings)
+        else:
+            self.is_overdue(self.round)
 
     def hear(self, hearing: list[tuple[float, PlayedProcess]], number: int) -> None:
         """A history shows how late the last one of a join phase was. That is drawn once: the others, who hear of it
@@ -298,20 +335,24 @@ class ClassicGroup(ClassicMembers):
                     self.delivering_ms(seat.process), partial(self.is_given, seat, seat.process, generation)
                 )
 
-    def shares_out(self, claims: list[Subscriber]) -> Assigned:
+    def shares_out(self, claims: list[Subscriber]) -> Mapping[str, Sequence[Partition]]:
         """The assignment that the leader computes; NotAssigned where Kafka's own leader finds none."""
         topics = self.topics_of(claims)
         try:
-            return ASSIGN[self.settings.assignor](topics, claims)
+            return _assigned(self.settings.assignor, tuple(topics.items()), tuple(claims))
         except (KeyError, IndexError):
             name = self.settings.assignor
             raise NotAssigned(f"Kafka's {name} assignor fails on what the members would say they own.") from None
 
     def topics_of(self, claims: list[Subscriber]) -> Mapping[str, int]:
         """The topics that somebody wants."""
+        for claim in claims:
+            if claim.topics != claims[0].topics:
+                break
+        else:
+            if claims and self.topics.keys() <= set(claims[0].topics):
+                return self.topics
         wanted = {claim.topics for claim in claims}
-        if len(wanted) == 1 and self.topics.keys() <= set(claims[0].topics):
-            return self.topics
         return {t: n for t, n in self.topics.items() if any(t in topics for topics in wanted)}
 
     def is_given(self, seat: Seat, process: PlayedProcess, generation: int) -> None:

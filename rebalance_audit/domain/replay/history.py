@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.client_families import ClientFamily
+from rebalance_audit.domain.frozen import changed
 from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
@@ -345,7 +346,7 @@ def in_slots(lives: Sequence[Life]) -> list[Life]:
                 number += 1
                 slot = f"{wanted}-{number}"
             taken.add(slot)
-        found.append(replace(life, slot=slot))
+        found.append(changed(life, slot=slot))
         if life.ended is not None:
             free.append(found[-1])
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64encode
 from random import Random
-from uuid import UUID
 
 _UUID_END = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _UUID_BYTES = 16
@@ -21,7 +20,11 @@ def other_id(member_id: str, rng: Random) -> str:
     drawn = rng.getrandbits(8 * _UUID_BYTES)
     if len(member_id) == _SELF_GIVEN:
         return urlsafe_b64encode(drawn.to_bytes(_UUID_BYTES, "big")).decode()[:_SELF_GIVEN]
-    return _UUID_END.sub(lambda _: str(UUID(int=drawn)), member_id)
+    found = _UUID_END.search(member_id)
+    if found is None:
+        return member_id
+    digits = f"{drawn:032x}"
+    return f"{member_id[: found.start()]}{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def random_end(member_id: str) -> str:

@@ -24,6 +24,13 @@ class Loop:
         at_ms = self.now_ms + delay_ms if delay_ms > 0 else self.now_ms
         heappush(self._waiting, (at_ms, next(self._numbers), action))
 
+    def place_after(self, delay_ms: float) -> tuple[float, int]:
+        """Where an action that is asked for now would stand; `put` puts it there later."""
+        return self.now_ms + delay_ms, next(self._numbers)
+
+    def put(self, place: tuple[float, int], action: Action) -> None:
+        heappush(self._waiting, (*place, action))
+
     def run(self, until_ms: float) -> None:
         """Once; what would happen later does not."""
         waiting = self._waiting

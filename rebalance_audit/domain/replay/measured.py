@@ -35,6 +35,12 @@ DEFAULT_DELAY_MS = 3_000
 """group.initial.rebalance.delay.ms of brokers that set nothing."""
 
 
+_PUT_OUT = frozenset({Cause.MEMBER_POLL_TIMEOUT})
+_SILENT = frozenset(
+    {Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED, Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     cost: Standstill
@@ -57,7 +63,7 @@ def measured_cost(rows: Sequence[Rebalance]) -> Measured:
             cold_since = row.started_at_ms or row.joined_at_ms or row.assigned_at_ms
         is_empty = row.outcome == "emptied"
         was_stopped = was_stopped or is_empty
-        put_out = _put_out(row)
+        put_out, silent = _named_by(row, _PUT_OUT), _named_by(row, _SILENT)
         for movement in row.movements:
             if movement.kind == "assigned" or was_stopped:
                 # Of what the group had before it was stopped altogether, only this wait counts: nobody ran meanwhile.
@@ -72,7 +78,7 @@ def measured_cost(rows: Sequence[Rebalance]) -> Measured:
             if bounds is None:
                 continue
             least, likely, most = bounds
-            idle_ms = _idle_ms(movement, row, likely)
+            idle_ms = _idle_ms(movement, row, silent, likely)
             cost.add(Why.OWNER_IDLE, idle_ms)
             cost.add(Why.BETWEEN_OWNERS, likely - idle_ms)
             stood += _stretches(movement, row, likely, idle_ms)
@@ -99,8 +105,9 @@ def _stretches(movement: Movement, row: Rebalance, likely_ms: float, idle_ms: fl
         yield Stood(movement.resource, given_up_ms, until_ms, Why.BETWEEN_OWNERS)
 
 
-def _put_out(row: Rebalance) -> frozenset[str]:
-    return frozenset(m for t in row.triggers if t.trigger == Cause.MEMBER_POLL_TIMEOUT for m in t.members)
+def _named_by(row: Rebalance, causes: frozenset[Cause]) -> frozenset[str]:
+    """Members that these causes of it name."""
+    return frozenset(m for t in row.triggers if t.trigger in causes for m in t.members)
 
 
 def _bounds(movement: Movement, put_out: frozenset[str], row: Rebalance) -> tuple[float, float, float | None] | None:
@@ -114,17 +121,10 @@ def _bounds(movement: Movement, put_out: frozenset[str], row: Rebalance) -> tupl
     return max(0, movement.pause_lower_ms or 0), max(0, movement.pause_estimate_ms), most
 
 
-def _idle_ms(movement: Movement, row: Rebalance, likely_ms: float) -> float:
+def _idle_ms(movement: Movement, row: Rebalance, silent: frozenset[str], likely_ms: float) -> float:
     """The part of the pause in which the partition belonged to a process that was gone."""
     if row.kind == "static_rewrite":
         return likely_ms
-    silent = {
-        m
-        for t in row.triggers
-        if t.trigger
-        in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED, Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT)
-        for m in t.members
-    }
     if movement.from_member_id not in silent or row.started_at_ms is None or row.assigned_at_ms is None:
         return 0.0
     return min(likely_ms, max(0.0, likely_ms - (row.assigned_at_ms + DELIVERED_MS - row.started_at_ms)))

@@ -10,6 +10,7 @@ from math import inf
 from random import Random
 
 from rebalance_audit.domain.client_families import ClientFamily
+from rebalance_audit.domain.frozen import changed
 from rebalance_audit.domain.model import CommitMark, Rebalance
 
 from .assignors import NotAssigned
@@ -219,7 +220,7 @@ def _once_more(script: Script, original: Script, seed: int, apart_ms: int) -> tu
     for place, life in _placed(script):
         start_ms, end_ms = drawn[place] if place in drawn else _drawn(rng, life, apart_ms)
         started, ended = moved(life.started, start_ms) or life.started, moved(life.ended, end_ms) or life.ended
-        lives.append(replace(life, member_id=other_id(life.member_id, ids), started=started, ended=ended))
+        lives.append(changed(life, member_id=other_id(life.member_id, ids), started=started, ended=ended))
     return tuple(lives)
 
 

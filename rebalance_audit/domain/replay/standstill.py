@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
+from rebalance_audit.domain.frozen import quick
+
 LONGEST_OUTAGE_MS = 600_000
 """A group that is away longer was stopped on purpose; a choice."""
 
@@ -24,6 +26,7 @@ class Why(StrEnum):
     """The group has just come up, and nobody was given it yet."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Stood:
     """One resource, named as in gold.movement, from when to when nobody worked on it; epoch ms."""
@@ -47,8 +50,12 @@ class Standstill:
         return self.between_owners_seconds + self.owner_idle_seconds + self.first_wait_seconds
 
     def add(self, why: Why, duration_ms: float) -> None:
-        name = f"{why}_seconds"
-        setattr(self, name, getattr(self, name) + duration_ms / 1000)
+        if why is Why.BETWEEN_OWNERS:
+            self.between_owners_seconds += duration_ms / 1000
+        elif why is Why.OWNER_IDLE:
+            self.owner_idle_seconds += duration_ms / 1000
+        else:
+            self.first_wait_seconds += duration_ms / 1000
 
 
 class Ledger:

