@@ -111,7 +111,7 @@ def to_paste(asked: dict[str, str], families: Families, is_connect: bool) -> Non
 def fleet(changes: list[Change]) -> None:
     page.title("Settings", under="Which changes would have saved the most?")
     found = [c for c in changes if saves(c)]
-    total = sum(c.measured_seconds or 0.0 for c in changes)
+    total = sum((c.saved_seconds or 0.0) + (c.cost_seconds or 0.0) for c in changes)
     replayed = [c for c in changes if c.fit_causes is not None]
     left_out = len(changes) - len(replayed)
     st.html(
@@ -131,7 +131,9 @@ def fleet(changes: list[Change]) -> None:
         "Click a row for what to set, what it does and its price. The history of each group was replayed under other "
         "settings; the best change of each is listed. Seconds are of each partition or task that nobody worked on. "
         "Waits for a first assignment count, too, and a member that was too slow counts from when the group put it "
-        "out, so they are not the cost on other pages. How sure it is stands in docs/whatif.md."
+        "out, so they are not the cost on other pages. Nor are times in which no member ran, ten minutes at most at "
+        "once: they count where other settings change them, and are no saving if the group was stopped on purpose. "
+        "How sure it is stands in docs/whatif.md."
     )
     listed = sorted(changes, key=lambda c: not saves(c))[:MOST]
     page.clickable_table(

@@ -6,44 +6,19 @@ members take for what they do stands in `classic_members`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.client_families import ClientFamily
 
-from .assignors import (
-    Assigned,
-    NotAssigned,
-    Partition,
-    Subscriber,
-    assign_cooperatively,
-    assign_ranges,
-    assign_round_robin,
-    assign_stickily,
-)
+from .assignors import Partition, Subscriber
 from .classic_members import ClassicMembers, Seat, State
+from .leader import shared_out
 from .outcome import Replayed
 from .process import PlayedProcess
 from .timing import REACT_MS, draw
-
-ASSIGN: Mapping[str, Callable[[Mapping[str, int], list[Subscriber]], Assigned]] = {
-    "range": assign_ranges,
-    "roundrobin": assign_round_robin,
-    "sticky": assign_stickily,
-    "cooperative-sticky": assign_cooperatively,
-}
-
-
-@lru_cache(maxsize=4_096)
-def _assigned(
-    assignor: str, topics: tuple[tuple[str, int], ...], claims: tuple[Subscriber, ...]
-) -> Mapping[str, tuple[Partition, ...]]:
-    """The same members say the same in runs under other settings, and often in later rounds."""
-    assigned = ASSIGN[assignor](dict(topics), list(claims))
-    return {member_id: tuple(partitions) for member_id, partitions in assigned.items()}
-
 
 EXPIRIES = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
 BESIDE_BEATS = EXPIRIES | {Cause.MEMBER_POLL_TIMEOUT}
@@ -337,23 +312,7 @@ class ClassicGroup(ClassicMembers):
 
     def shares_out(self, claims: list[Subscriber]) -> Mapping[str, Sequence[Partition]]:
         """The assignment that the leader computes; NotAssigned where Kafka's own leader finds none."""
-        topics = self.topics_of(claims)
-        try:
-            return _assigned(self.settings.assignor, tuple(topics.items()), tuple(claims))
-        except (KeyError, IndexError):
-            name = self.settings.assignor
-            raise NotAssigned(f"Kafka's {name} assignor fails on what the members would say they own.") from None
-
-    def topics_of(self, claims: list[Subscriber]) -> Mapping[str, int]:
-        """The topics that somebody wants."""
-        for claim in claims:
-            if claim.topics != claims[0].topics:
-                break
-        else:
-            if claims and self.topics.keys() <= set(claims[0].topics):
-                return self.topics
-        wanted = {claim.topics for claim in claims}
-        return {t: n for t, n in self.topics.items() if any(t in topics for topics in wanted)}
+        return shared_out(self.settings.assignor, self.topics, claims)
 
     def is_given(self, seat: Seat, process: PlayedProcess, generation: int) -> None:
         """The member gets its assignment; a cooperative one that must give partitions up does so, and joins again."""

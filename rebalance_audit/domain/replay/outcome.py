@@ -28,3 +28,5 @@ class ReplayRun:
     """Static members that came back without a rebalance."""
     stood: tuple[tuple[Hashable, float, float, Why], ...] = ()
     """(resource, from, until in ms, why): the parts of the cost."""
+    outages_seconds: float = 0.0
+    """The part of the cost in which no process ran."""

@@ -110,7 +110,8 @@ class PlayedGroup(ABC):
             self.gives_up_above(most_ms)
         self.loop.run(self.script.until_ms)
         cost = self.ledger.finish(self.script.until_ms)
-        return ReplayRun(tuple(self.rebalances), cost, self.rewrite_count, tuple(self.ledger.stood))
+        stood, outages_seconds = tuple(self.ledger.stood), self.ledger.outages_ms / 1000
+        return ReplayRun(tuple(self.rebalances), cost, self.rewrite_count, stood, outages_seconds)
 
     def gives_up_above(self, most_ms: float) -> None:
         # Connectors may be deleted before an outage comes.

@@ -67,6 +67,8 @@ class Ledger:
         """The instant since which no process runs at all."""
         self.stood: list[tuple[Hashable, float, float, Why]] = []
         """The parts of the cost."""
+        self.outages_ms = 0.0
+        """The part of the cost in which no process ran."""
         self._workers: dict[Hashable, set[Hashable]] = {r: set() for r in resources}
         self._since: dict[Hashable, tuple[float, Why]] = {}
         self._had_owner: set[Hashable] = set()
@@ -90,6 +92,7 @@ class Ledger:
             dark_ms = 0.0 if self._dark_since is None else at_ms - self._dark_since
             if self.counts_outages and 0 < dark_ms <= LONGEST_OUTAGE_MS:
                 self.stood += [(resource, at_ms - dark_ms, at_ms, Why.OWNER_IDLE) for resource in self._workers]
+                self.outages_ms += dark_ms * len(self._workers)
             for resource, workers in self._workers.items():
                 if not workers:
                     why = Why.OWNER_IDLE if resource in self._had_owner else Why.FIRST_WAIT

@@ -187,12 +187,13 @@ def _refuse_polls(script: Script, records: int) -> None:
 
 
 def can_save(situation: Situation, pairs: Sequence[str], least_of: Callable[[float], float]) -> bool:
-    """Whether the first run saves as much as `least_of` says of the cost in seconds. RequestError where the settings
-    cannot be, TooLittle where the history cannot be replayed."""
+    """Whether the first run saves as much as `least_of` says of the cost in seconds, which is without outages.
+    RequestError where the settings cannot be, TooLittle where the history cannot be replayed."""
     _, settings = request_of(situation, pairs)
     after_ms = settled_after_ms(situation, settings)
-    cost_seconds = base_of(situation, after_ms)[0].cost.standstill_seconds
-    most_seconds = cost_seconds - least_of(cost_seconds) + ROUNDING_SECONDS
+    first = base_of(situation, after_ms)[0]
+    cost_seconds = first.cost.standstill_seconds
+    most_seconds = cost_seconds - least_of(cost_seconds - first.outages_seconds) + ROUNDING_SECONDS
     try:
         return not costs_more(situation, settings, after_ms, most_seconds)
     except NotAssigned:
@@ -220,6 +221,7 @@ def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, 
         runs = runs_of(situation, settings, after_ms)
     except NotAssigned as failed:
         return Option(settings=asked, refused=str(failed)), None
+    base, runs = _without_what_both_have(base, runs)
     pairs_of_cost = [
         (before.cost.standstill_seconds, after.cost.standstill_seconds)
         for before, after in zip(base, runs, strict=True)
@@ -249,7 +251,9 @@ def option_and_run(situation: Situation, pairs: Sequence[str]) -> tuple[Option, 
     )
     return replace(
         option,
-        why=_why(base, option) + _price(situation.in_force, settings) + _polls_measured(situation.script, settings),
+        why=_why(base, runs, option)
+        + _price(situation.in_force, settings)
+        + _polls_measured(situation.script, settings),
     ), middle
 
 
@@ -276,7 +280,23 @@ def _range(ordered: Sequence[float], error: float) -> tuple[float, float, float]
     return middle - hypot(below, error), middle, middle + hypot(above, error)
 
 
-def _why(runs: Sequence[ReplayRun], option: Option) -> str:
+def _without_what_both_have(
+    base: Sequence[ReplayRun], runs: Sequence[ReplayRun]
+) -> tuple[list[ReplayRun], list[ReplayRun]]:
+    """An outage costs nothing where both have it: no change of settings saves it, and the measured cost is without."""
+    both = [min(before.outages_seconds, after.outages_seconds) for before, after in zip(base, runs, strict=True)]
+    return list(map(_less_dark, base, both)), list(map(_less_dark, runs, both))
+
+
+def _less_dark(run: ReplayRun, seconds: float) -> ReplayRun:
+    if seconds == 0:
+        return run
+    cost = replace(run.cost, owner_idle_seconds=run.cost.owner_idle_seconds - seconds)
+    return replace(run, cost=cost, outages_seconds=run.outages_seconds - seconds)
+
+
+def _why(runs: Sequence[ReplayRun], others: Sequence[ReplayRun], option: Option) -> str:
+    """`others`: the runs under the option's settings."""
     base = sorted(runs, key=lambda run: run.cost.standstill_seconds)[len(runs) // 2]
     before, after = base.cost, option.cost or Standstill()
     saved = option.saved_seconds or 0.0
@@ -290,12 +310,25 @@ def _why(runs: Sequence[ReplayRun], option: Option) -> str:
         verdict = f"saves {saved:.1f} s of {total:.1f} s (likely {lower:.1f} to {upper:.1f})"
     else:
         verdict = f"costs {-saved:.1f} s more than {total:.1f} s (likely {-upper:.1f} to {-lower:.1f})"
-    parts = []
+    least = max(0.2, 0.02 * total)
+    parts = [*_dark(statistics.median(_fewer_dark(runs, others)), least)]
     for name, words in COLUMNS.items():
         old, new = getattr(before, name), getattr(after, name)
-        if abs(new - old) >= max(0.2, 0.02 * total):
+        if abs(new - old) >= least:
             parts.append(f"{words}: {new:.1f} s instead of {old:.1f} s")
     return "; ".join([verdict, count, *parts])
+
+
+def _fewer_dark(runs: Sequence[ReplayRun], others: Sequence[ReplayRun]) -> list[float]:
+    return [before.outages_seconds - after.outages_seconds for before, after in zip(runs, others, strict=True)]
+
+
+def _dark(fewer_seconds: float, least: float) -> Iterable[str]:
+    """The cost in which no process runs at all, where the settings change it."""
+    if fewer_seconds >= least:
+        yield f"in {fewer_seconds:.1f} s of these no member ran: no saving if the group was stopped on purpose"
+    elif fewer_seconds <= -least:
+        yield f"no member runs in {-fewer_seconds:.1f} s of these"
 
 
 def _price(before: GroupSettings, after: GroupSettings) -> str:
