@@ -1,4 +1,4 @@
-"""Rebalances that fell into the same seconds as a change of a leader. In time with it: whether because of it, only the
+"""Rebalances that began within seconds after a leader changed. Whether the change led to them, only the
 rebalance's own trigger says. Pure.
 """
 

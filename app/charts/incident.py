@@ -187,7 +187,7 @@ def incident_time_line(
 
 
 def _member_lanes(held: Sequence[OwnedStretch], lane: NewLane, bar: Draw) -> int:
-    """How many members found no place."""
+    """Adds a lane for each member, up to the most; returns how many members were left out."""
     by_lane: dict[str, list[OwnedStretch]] = {}
     for h in held:
         by_lane.setdefault(h.lane, []).append(h)
@@ -278,7 +278,7 @@ def _move_lanes(reassignments: Sequence[Reassignment], to_ms: int, lane: NewLane
 
 
 def worst_moment(rebalances: Sequence[Rebalance], first_ms: int) -> int:
-    """The middle of the longest pause: where most is to be seen."""
+    """The middle of the longest pause (epoch ms), which the picture first shows the holders of."""
     pauses = [
         (m.pause_estimate_ms, stop_and_resume(m, at))
         for r in rebalances

@@ -32,7 +32,7 @@ def _shown(steps: Sequence[ReassignmentStep]) -> list[ReassignmentStep]:
 
 
 def small_html(r: Reassignment) -> Html:
-    """The whole ladder in a hand's breadth: a row per broker, a column per state, oldest first."""
+    """The whole ladder, small: a row per broker, a column per state, oldest first."""
     steps = _shown(r.steps)
     if not steps:
         return Html('<span class="ra-unknown">ladder not known</span>')

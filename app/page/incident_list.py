@@ -51,7 +51,7 @@ def tone_of(i: IncidentRow) -> str:
 
 
 def cost_words(i: IncidentRow) -> str:
-    """Without a rebalance there is no downtime to sum; where nobody knows the pauses, the page says so."""
+    """What an incident cost: no downtime was seen without a rebalance; it is not known where no pause is known."""
     if i.cost_seconds is not None:
         return words.seconds(i.cost_seconds, i.unit)
     return "downtime not known" if i.group_ids else "no downtime seen"

@@ -30,7 +30,7 @@ def headline(found: Headline) -> None:
 
 
 def findings(found: list[FindingRow]) -> None:
-    """Each in two lines: what is wrong, and what to do."""
+    """Each finding in two lines: what is wrong, and what to do."""
     tz, now = page.zone(), clock.now_ms()
     for f in found:
         st.html(
@@ -88,7 +88,7 @@ def typed(stalled: list[Reassignment]) -> None:
 
 
 def _by_its_log(ref: str) -> str:
-    """What a piece of evidence is, of which no event was made."""
+    """What is said beside the link of a record of the metadata log; nothing of other evidence."""
     return ", record of the metadata log" if ref.startswith("metadata:") else ""
 
 

@@ -54,7 +54,7 @@ def gaps(reader: Questions, found: list[Coverage]) -> None:
 
 
 def left_out(found: list[Coverage]) -> None:
-    """What nobody asked for is no gap."""
+    """Names the topics that were left out on purpose; they are no gaps."""
     if found:
         page.note(
             "Left out on purpose: {what}.",

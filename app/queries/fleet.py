@@ -49,7 +49,7 @@ class FleetQuestions(Tables):
         return None if first is None else Span(from_ms=int(first), to_ms=int(row["t"]))
 
     def clusters(self) -> list[ClusterRow]:
-        """Freshest last, so that what stopped being watched is seen first."""
+        """One row per cluster, the freshest last: clusters that are no longer watched come first."""
         rows = self.rows(
             f"""
             WITH g AS (SELECT cluster_id, count(*) AS groups FROM flat.group GROUP BY 1),

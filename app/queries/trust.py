@@ -27,7 +27,7 @@ _MOST_LEAVES = 5_000
 
 class TrustQuestions(Tables):
     def coverage(self, cluster_id: str | None = None) -> list[Coverage]:
-        """Gaps first."""
+        """A row per source and partition of the ledger, those with gaps first."""
         rows = self.rows(
             "SELECT * FROM gold.coverage WHERE (?::VARCHAR IS NULL OR cluster_id = ?)"
             " ORDER BY is_gap DESC, cluster_id, source, from_position",
@@ -46,7 +46,7 @@ class TrustQuestions(Tables):
         return [made(ContradictionRow, row) for row in rows]
 
     def incomplete(self, most: int = 500) -> list[IncompleteRow]:
-        """Rebalances of which evidence is missing, the newest."""
+        """The newest rebalances with missing evidence."""
         rows = self.rows(
             f"SELECT *, {AT} AS at_ms FROM flat.rebalance WHERE NOT is_complete_evidence"
             f" ORDER BY at_ms DESC NULLS LAST, cluster_id, rebalance_id LIMIT {most:d}"

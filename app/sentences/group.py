@@ -19,7 +19,7 @@ MOST_CAUSES = 4
 
 
 def mostly(cause: CauseShare) -> Html | None:
-    """The client that stands behind most rebalances of a cause, with how far it does; None where none does."""
+    """The client behind most rebalances of a cause, and how many of them it is behind; None where no client is."""
     if cause.client is None or cause.client_count * 2 <= cause.rebalance_count:
         return None
     share = "mostly"

@@ -65,7 +65,7 @@ def reassignments(
         counted = [f"{n:,} {words.REASSIGNMENT_WORDS[o]}" for o, n in counts.items()]
         parts.append(
             fill(
-                "In these {t}, {n}: {counted}.",
+                "In {t}, {n}: {counted}.",
                 t=words.duration(span.length_ms),
                 n=words.count(len(ended), "other ended", "others ended")
                 if len(running)
@@ -76,8 +76,9 @@ def reassignments(
     if stood is not None and stood.longest_standstill_ms is not None:
         parts.append(
             fill(
-                "Of them {name} had been stalled the longest, {t}: {why}.",
+                "{name} had been stalled {longest}{t}: {why}.",
                 name=words.code(stood.name, 60),
+                longest="the longest, " if len(ended) > 1 else "for ",
                 t=words.duration(stood.longest_standstill_ms),
                 why=blocked(stood),
             )
@@ -203,7 +204,9 @@ def coincidence(c: Coincidence, tz: tzinfo) -> Html:
     link = (
         fill("<b>because of it</b>: its own cause says so.")
         if c.names_it
-        else fill("{because}: in time with it; whether because of it, nothing says.", because=words.because(c.trigger))
+        else fill(
+            "{because}; whether the change of the leader led to that is not known.", because=words.because(c.trigger)
+        )
     )
     parts.append(fill("{gap} {order} {g} began to rebalance {link}", gap=gap, order=order, g=group, link=link))
     return words.join(parts, " ")
@@ -215,7 +218,7 @@ def coincidences(found: Sequence[Coincidence]) -> Html:
     said = sum(c.names_it for c in found)
     parts = [
         fill(
-            "<b>{n} began in time with a change of a leader</b>, within {t} after it",
+            "<b>{n} began within {t} after a leader changed</b>",
             n=words.count(len(found), "rebalance"),
             t=words.duration(WITHIN_MS),
         )

@@ -44,7 +44,7 @@ def rebalance(found: Rebalance) -> Html:
 
 
 def stood_still(found: Rebalance) -> bool | None:
-    """None: not known."""
+    """Whether something stood still or had two owners; None where that is not known."""
     if found.pause_estimate_ms is not None:
         return True
     stopped = (found.moved_count, found.returned_count, found.restarted_count or 0)

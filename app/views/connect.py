@@ -49,7 +49,7 @@ def history(tasks: list[ConnectTask]) -> None:
         shown.sort(key=lambda t: -t.from_ms)
     tz = page.zone()
     if not shown:
-        page.note("Nothing but running.")
+        page.note("Every task and connector ran all the time.")
         return
     left_out, shown = len(shown) - MOST_HISTORY, shown[:MOST_HISTORY] if not chosen else shown[-MOST_HISTORY:]
     frame = pd.DataFrame(

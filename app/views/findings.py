@@ -196,7 +196,7 @@ def listing() -> None:
 
 
 def turn(now: int, pages: int, count: int) -> None:
-    """To the page before and after; all else in the address stays."""
+    """Links to the previous and the next page of the list; the rest of the address stays."""
     page.note("Page {now} of {pages}: {n}.", now=f"{now:,}", pages=f"{pages:,}", n=words.count(count, "finding"))
     kept = {k: v for k, v in st.query_params.to_dict().items() if k != "page"}
     with st.container(horizontal=True):

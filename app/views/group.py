@@ -220,7 +220,7 @@ if apart:
 
 panels.would_have_helped(reader, reader.changes(cluster_id, group_id), span, unit)
 if in_time:
-    page.heading("In time with the cluster's own moves")
+    page.heading(f"Rebalances within {words.duration(coincidence.WITHIN_MS)} after a leader changed")
     panels.in_time_with(in_time, cluster_id)
 if causes:
     page.heading("Why")

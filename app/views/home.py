@@ -87,7 +87,7 @@ def badge(i: IncidentRow) -> str:
 
 
 def looked_again(span: Span, is_followed: bool) -> Span:
-    """Opens what is newest. A time that ended with the evidence follows that."""
+    """Reads what was published since. A time that ends with the evidence (`last=…`) moves with it."""
     page.reader()
     return Span(from_ms=span.from_ms, to_ms=(reader.span() or span).to_ms) if is_followed else span
 

@@ -97,7 +97,7 @@ def picture(i: IncidentRow, groups: list[tuple[str, list[Rebalance]]]) -> None:
         groups, own, i.chain, tasks, moves, marks, alerts or [], span.from_ms, span.to_ms, scrub
     )
     if not drawn.lanes:
-        page.note("Nothing of it is known over time: not drawn.")
+        page.note("Not drawn: none of its times is known.")
         return
     clicked = page.time_line(
         drawn,
@@ -145,7 +145,7 @@ def chain(i: IncidentRow) -> None:
 def costs_by_group(costs: list[GroupCost]) -> None:
     if not costs:
         return
-    page.heading("What it cost whom")
+    page.heading("Downtime by group")
     has_team = any(c.team for c in costs)
     page.table(
         ["group", *(["team"] if has_team else []), "rebalances", "downtime, for certain between"],

@@ -115,9 +115,9 @@ else:
     page.open_target(clicked, cluster_id)
 is_offsets = r.topic == "__consumer_offsets"
 if found := coincidence.coincidences(near, elections, [r.name] if is_offsets else []):
-    page.heading("Groups that rebalanced in time with it")
+    page.heading(f"Groups that rebalanced within {words.duration(coincidence.WITHIN_MS)} after a leader changed")
     panels.in_time_with(found, cluster_id)
-page.heading("Its ladder")
+page.heading("How its replicas changed")
 if r.steps:
     page.note(
         "Kafka adds the new replicas beside the old ones, lets them copy until they are in sync, moves the leader if "

@@ -65,7 +65,7 @@ def _at(replicas: object) -> str:
 def ladders(found: list[Reassignment]) -> None:
     if not found:
         return
-    page.heading("How far each came")
+    page.heading("Progress of each partition")
     rows: list[list[str | Html]] = [
         [
             fill(

@@ -42,7 +42,7 @@ def contradictions() -> None:
 
 def incomplete(counts: list[IncompleteCount]) -> None:
     found, total = reader.incomplete(), sum(c.rebalance_count for c in counts)
-    page.heading("Rebalances of which evidence is missing")
+    page.heading("Rebalances with missing evidence")
     if not found:
         page.nothing(reader.unread("gold.rebalance"), "None.")
         return
@@ -84,7 +84,7 @@ def reopenings() -> None:
     found, total = reader.reopenings()
     if not found:
         return
-    page.heading("Settled histories that late evidence opened again")
+    page.heading("Settled histories that late evidence reopened")
     too_old = sum(r.is_too_old for r in found)
     page.note(
         "{n}. Their rows were worked out again.{old}",

@@ -1,4 +1,4 @@
-"""The address names a page that there is not."""
+"""Shown for an address that names no page of the app."""
 
 import streamlit as st
 

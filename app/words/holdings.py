@@ -1,4 +1,4 @@
-"""What tables hold, for readers whom their names mean nothing."""
+"""What each table holds, for readers who do not know its name."""
 
 from __future__ import annotations
 

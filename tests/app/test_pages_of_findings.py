@@ -173,7 +173,7 @@ def test_trust_says_whether_the_log_of_evidence_is_whole(opened: Open, tmp_path:
 def test_trust_shows_contradictions_what_is_incomplete_and_time_to_scale(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "trust")
     text = said(at)
-    for heading in ("Seen over time", "What contradicts the rest", "Rebalances of which evidence is missing"):
+    for heading in ("Seen over time", "What contradicts the rest", "Rebalances with missing evidence"):
         assert heading in text
     assert "Evidence of 3 rebalances is missing." in text
     missing = re.search(r"rebalanceswhat was not seen(.*?)3 rebalances\.", text)

@@ -19,7 +19,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """The evidence there is to read at all."""
+    """How much of each kind of evidence the warehouse holds."""
 
     group_count: int
     record_count: int
@@ -71,7 +71,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Something with a name and a page of its own."""
+    """A group, incident, connector or topic that a search finds, and the id that leads to its page."""
 
     kind: str
     """`group`, `incident`, `connector`, `topic` (one that was reassigned) or `reader` (a group that reads a topic)."""

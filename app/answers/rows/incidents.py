@@ -154,7 +154,7 @@ class IncidentCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentKind:
-    """Open incidents of one kind, which nobody meant."""
+    """How many open incidents of one kind there are, without those that were done on purpose."""
 
     kind: str
     """The rule of their gravest finding, or their root cause where they have none."""

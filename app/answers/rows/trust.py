@@ -85,7 +85,7 @@ class IncompleteRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncompleteCount:
-    """So many rebalances of which the same evidence is missing; `HalfSeen`."""
+    """How many rebalances lack the same evidence, named as in `HalfSeen`."""
 
     rebalance_count: int
     outcome: str
