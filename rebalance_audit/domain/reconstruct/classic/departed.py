@@ -59,7 +59,9 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, quiet_ms: i
             return _dropped(stretch, departure, departure.at_ms, commit)
         case _:
             until_ms, until_ref = departure.at_ms, departure.ref
-            is_last_sign = commit is not None and commit[0] >= departure.at_ms - AS_IT_LEFT_MS
+            # Of one that may have been stuck the commit may be its timer's, and it may have let go after it had left.
+            may_be_stuck = departure.trigger == Cause.UNKNOWN
+            is_last_sign = commit is not None and commit[0] >= departure.at_ms - AS_IT_LEFT_MS and not may_be_stuck
             may_work_on = not departure.has_reason and not is_last_sign and may_poll_out(stretch.families)
             if may_work_on and departure.rejoined_at_ms is not None:
                 # It may have been removed, and worked on until it heard of that.
@@ -67,7 +69,7 @@ def departed_marks(stretch: Stretch, commit: tuple[int, str] | None, quiet_ms: i
             marks = [logged(UPPER, until_ms + LINE_SLACK_MS, "it left the group", until_ref)]
             if until_ms > departure.at_ms and stretch.shares_client_id:
                 marks = []  # another client of the same id may have come
-            if commit is not None and commit[0] >= departure.at_ms - RECENT_COMMIT_MS:
+            if commit is not None and commit[0] >= departure.at_ms - RECENT_COMMIT_MS and not may_be_stuck:
                 detail = "its last commit, made when it gave up"
                 marks.append(stretch.let_go_at(commit, detail))
             detail = "it left the group"

@@ -184,6 +184,8 @@ class HandOvers:
         if departure is not None and departure.trigger == Cause.MEMBER_LEFT and not departure.has_reason:
             if silence.fell_silent(before, owner.member_id, departure.at_ms or 0):
                 departure = changed(departure, trigger=Cause.MEMBER_POLL_TIMEOUT)
+            elif silence.may_have_been_stuck(before, owner.member_id):
+                departure = changed(departure, trigger=Cause.UNKNOWN)
         is_unexplained = gone is not None and departure is None
         in_transactions = course.commits.are_in_transactions(held or (resource,), self._record.offset)
         stretch: Stretch = _make_stretch(
