@@ -81,7 +81,7 @@ def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
         f"{i.cluster_id}/{i.incident_id}",
         tone_of(i),
         "\u25cb" if i.expected or not is_open else SIGNS.get(i.severity, "\u00b7"),
-        (subject_of(i) + where, what, cost_words(i), words.ago(i.first_at_ms, now)),
+        (subject_of(i) + where, what, cost_words(i), words.began(i.first_at_ms, now, tz)),
         facts,
         links,
         words.STILL_WORDS[i.still] if is_open and i.still is not None else "",

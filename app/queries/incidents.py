@@ -108,7 +108,7 @@ class IncidentQuestions(Tables):
                    count(*) FILTER (NOT expected AND status = 'open' AND still NOT IN ('empty', 'nothing'))
                      AS going_on_count,
                    count(*) FILTER (NOT expected AND status = 'open' AND still = 'empty') AS empty_count,
-                   count(*) FILTER (NOT expected AND status = 'open' AND still = 'nothing') AS settled_count,
+                   count(*) FILTER (NOT expected AND status = 'open' AND still = 'nothing') AS quiet_count,
                    count(*) FILTER (NOT expected AND status <> 'open') AS over_count,
                    count(*) FILTER (expected) AS expected_count,
                    sum(cost_seconds) FILTER (NOT expected AND status = 'open' AND unit <> 'task')

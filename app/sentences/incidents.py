@@ -73,8 +73,8 @@ def _open_words(counted: IncidentCount) -> Html:
     critical = f", {counted.critical_count:,} critical" if counted.critical_count else ""
     counts = (
         (counted.going_on_count, "still going on"),
-        (counted.empty_count, "with no member left"),
-        (counted.settled_count, "settled"),
+        (counted.empty_count, "with an empty group"),
+        (counted.quiet_count, "quiet now"),
     )
     known = [f"{n:,} {what}" for n, what in counts if n]
     return fill(
@@ -98,11 +98,12 @@ def _open_cost(counted: IncidentCount) -> Html:
     )
 
 
-def as_of(ended_before_ms: int) -> str:
+def as_of(ended_before_ms: int) -> Html | None:
     """How old the newest evidence is, where it shows nothing about now."""
     if ended_before_ms < IS_NOW_MS:
-        return ""
-    return f"The newest evidence is {words.ago(0, ended_before_ms).removesuffix(' ago')} old."
+        return None
+    old = words.ago(0, ended_before_ms).removesuffix(" ago")
+    return fill("<b>This is not the present.</b> The newest evidence is {old} old.", old=old)
 
 
 def cost_of(in_time: Fleet) -> Html:

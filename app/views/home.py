@@ -10,6 +10,7 @@ from app.answers.rows import ClusterRow, IncidentCount, IncidentKind, IncidentRo
 from app.answers.runbook import rule_name
 from app.charts import bars
 from app.words import fill
+from rebalance_audit.domain.detect import DEFAULT
 from rebalance_audit.domain.detect.history import worker_name
 from rebalance_audit.domain.incidents.responses import standing
 from rebalance_audit.domain.kinds import FindingStatus
@@ -112,9 +113,11 @@ def incidents(span: Span, is_followed: bool) -> None:
         return
     page.heading(f"Incidents: {counted.open_count:,} open, {counted.over_count:,} over")
     with_cluster = len(seen) > 1
-    if counted.settled_count:
+    if counted.quiet_count:
         page.note(
-            "Settled: nothing of it is under way any more. It stays open until it has been quiet for long enough."
+            "Quiet now: nothing of it is under way any more. It is over once its groups have been quiet for {t}, or as "
+            "long as the settings file says.",
+            t=words.duration(DEFAULT.quiet_ms),
         )
     if counted.open_count:
         if counted.open_count > len(open_):

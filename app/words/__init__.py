@@ -58,7 +58,7 @@ from app.words.numbers import (
     seconds_likely,
 )
 from app.words.replicas import ELECTION_WORDS, PHASE_WORDS, REASSIGNMENT_WORDS, brokers, election, ids, replicas, state
-from app.words.times import ago, clock, instant, minute, moment, typed_time, utc_in, when, zone
+from app.words.times import ago, began, clock, instant, minute, moment, typed_time, utc_in, when, zone
 
 __all__ = [
     "ELECTION_WORDS",
@@ -81,6 +81,7 @@ __all__ = [
     "alert_news",
     "assignor",
     "because",
+    "began",
     "bounds",
     "brokers",
     "cell",

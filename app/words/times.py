@@ -109,6 +109,14 @@ def ago(at_ms: int | None, now_ms: int) -> str:
     return f"{rough} ago" if gap > 0 else f"in {rough.lstrip(chr(0x2212))}"
 
 
+def began(at_ms: int, now_ms: int, tz: tzinfo) -> str:
+    """`12 min ago`; from a day on `21 Nov 14:03`, since nobody subtracts days."""
+    found = _moment(at_ms, tz)
+    if found is None or now_ms - at_ms < _LENGTHS_MS["d"]:
+        return ago(at_ms, now_ms)
+    return f"{found.day} {found:%b %H:%M}"
+
+
 def when(at_ms: int | None, now_ms: int, tz: tzinfo) -> str:
     """Absolute and relative: `2026-11-21 14:03 CET, 12 min ago`."""
     return "not known when" if at_ms is None else f"{minute(at_ms, tz)}, {ago(at_ms, now_ms)}"

@@ -17,7 +17,7 @@ def test_an_incident_has_its_story_its_chain_its_cost_and_the_runbook(opened: Op
     storm = next(i for i in reader.incidents(group_id="checkout") if i.kind == "storm")
     at = opened(full_warehouse, "incident", cluster=CLUSTER, incident=storm.incident_id)
     text = said(at)
-    assert text.startswith("Critical, open, settled \u00b7 lab-cluster")
+    assert text.startswith("Critical, open, quiet now \u00b7 lab-cluster")
     assert "checkout" in text
     assert "62.0 partition-seconds (31.0 \u2026 93.0)" in text
     assert "What to do:" in text
@@ -25,7 +25,7 @@ def test_an_incident_has_its_story_its_chain_its_cost_and_the_runbook(opened: Op
     assert re.search(r"checkout.{0,20}3162\.0 partition-seconds \(31\.0 … 93\.0\)", text)
     assert "Storm: more rebalances than the group's limit" in " ".join(m.value for m in at.markdown)
     copies = [c.value for c in at.code]
-    assert copies[0].startswith("[critical, open, settled] checkout @ lab-cluster: checkout rebalanced 31 times")
+    assert copies[0].startswith("[critical, open, quiet now] checkout @ lab-cluster: checkout rebalanced 31 times")
     assert "## Time line" in copies[1]
     assert re.search(r"\| checkout \| \S+ \| 31 \| 62\.0 partition-seconds \(31\.0 … 93\.0\) \|", copies[1])
     assert ("Group checkout", "group?cluster=lab-cluster&group=checkout") in links(at)

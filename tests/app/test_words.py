@@ -140,6 +140,12 @@ def test_an_unknown_zone_is_read_as_utc() -> None:
     assert words.zone(None) is UTC
 
 
+def test_what_began_days_ago_has_its_date() -> None:
+    at, now = 1_795_269_011_231, 1_795_269_011_231 + 26 * 3_600_000
+    assert words.began(at, now, ZoneInfo("Europe/Berlin")) == "21 Nov 14:50"
+    assert words.began(now - 12 * 60_000, now, UTC) == "12 min ago"
+
+
 def test_ago_is_rough_above_a_minute() -> None:
     assert words.ago(0, 45 * 86_400_000 + 14 * 3_600_000) == "45 d ago"
     assert words.ago(0, 12 * 60_000 + 7_000) == "12 min ago"

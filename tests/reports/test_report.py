@@ -155,7 +155,7 @@ def test_what_is_wrong_is_said_before_normal_work_with_its_cost(warehouse: Wareh
     at = lines.index("Incidents")
     # its session of 10 s ended at 04:41:00: that long before it was last known to live
     assert lines[at + 1].startswith("  warning, open    2025-11-21 04:40:50 UTC  c3 of orders vanished without leaving")
-    assert lines[at + 1].endswith("; 24.8 partition-seconds (likely 21.8 to 26.8) [20.0 … 27.5] lost; settled")
+    assert lines[at + 1].endswith("; 24.8 partition-seconds (likely 21.8 to 26.8) [20.0 … 27.5] lost; quiet now")
     assert lines[at + 2].startswith("  normal work      ")
 
 

@@ -136,7 +136,7 @@ class IncidentCount:
     """Open ones of which something has not ended."""
     empty_count: int
     """Open ones of groups that have no member any more."""
-    settled_count: int
+    quiet_count: int
     """Open ones of which all has ended. Of some none of the three is known."""
     open_partition_seconds: float | None
     open_task_seconds: float | None

@@ -112,8 +112,8 @@ def _delay_advice(stays_away: bool, is_late: bool) -> str:
         )
     if stays_away:
         return (
-            "Bring the worker back, or take it out for good; while scaling down or with quick restarts elsewhere, a "
-            "lower scheduled.rebalance.max.delay.ms shortens the wait."
+            "Bring the worker back, or remove it for good. Its tasks wait for scheduled.rebalance.max.delay.ms first: "
+            "where workers are removed on purpose or restart quickly, a lower value shortens that wait."
         )
     return "Nothing, if the worker was restarted on purpose. scheduled.rebalance.max.delay.ms sets how long tasks wait."
 

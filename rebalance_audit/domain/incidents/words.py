@@ -35,10 +35,10 @@ STILL_WORDS = {
     "waiting": "tasks still wait",
     "rebalancing": "still rebalancing",
     "moving": "replicas still move",
-    "empty": "no member left",
-    "nothing": "settled",
+    "empty": "group empty",
+    "nothing": "quiet now",
 }
-"""What of an open incident has not ended, in words. `settled`: all has, and it stays open in case more follows."""
+"""What of an open incident has not ended, in words. `quiet now`: all has, and it stays open in case more follows."""
 
 _DID: dict[str, str] = {
     Cause.MEMBER_SESSION_EXPIRED: "vanished without leaving",
