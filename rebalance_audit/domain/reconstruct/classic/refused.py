@@ -30,8 +30,8 @@ def set_aside_refused(attempts: Sequence[Attempt], commits: Commits) -> None:
     """Takes from each attempt the record that was refused, and keeps it as `undelivered`. Attempts are in order."""
     run: list[Attempt] = []
     for attempt, following in pairwise(attempts):
-        if attempt.unwritten is None and _says_so(following, attempt.number):
-            # Lines of its own, which it would be found by, are lost.
+        if attempt.record is not None and not attempt.lines and _says_so(following, attempt.number):
+            # With lines of its own it would have been found by them.
             attempt.unwritten = following.preparing
             attempt.undelivered, attempt.record = attempt.record, None
         if attempt.unwritten is not None or _is_refused(attempt, following, commits):

@@ -366,6 +366,19 @@ def long_story() -> Story:
     return story
 
 
+def test_the_next_ones_line_says_that_a_record_was_refused_where_its_own_lines_are_lost() -> None:
+    story = (
+        a_group()
+        .generation(2, {"c1": "0 1"}, at_ms=1_000)
+        .commit(0, at_ms=4_990)
+        .generation(3, {"c1": "0", "c2": "1"}, at_ms=6_010, joined_at_ms=6_000)
+        .preparing(3, UNWRITTEN, at_ms=11_011)
+        .generation(4, {"c1": "0", "c2": "1"}, at_ms=11_110, joined_at_ms=11_100)
+    )
+    assert [(n, o) for n, _, o, _ in generations_of(story)] == [(2, "completed"), (3, "failed"), (4, "completed")]
+    assert moves(rebalances(story)[-1]) == {"orders-0": ("returned", "c1", "c1"), "orders-1": ("moved", "c1", "c2")}
+
+
 BARE = encoders.consumer_subscription((TOPIC,), version=3, user_data=None)
 
 
