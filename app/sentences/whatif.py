@@ -57,11 +57,11 @@ def explained(change: Change) -> list[Html]:
     asked = dict(setting.partition("=")[::2] for setting in change.settings)
     was = dict(setting.partition("=")[::2] for setting in change.in_force or ())
     to_set = [
-        fill("<b>What to set:</b> {now}, {was}.", now=words.code(f"{name}={value}", 120), was=_was(was.get(name)))
+        fill("<b>What to set:</b> {now}, {was}.", now=_asked(name, value), was=_was(was.get(name)))
         for name, value in asked.items()
         if change.in_force is not None
     ]
-    found = [("What it does:", m) for m in meanings_of(asked)] + [("Its price:", p) for p in prices_of(asked)]
+    found = [("What it does:", m) for m in meanings_of(asked)] + [("Its price:", p) for p in prices_of(asked, was)]
     return [
         *to_set,
         *(
@@ -69,6 +69,19 @@ def explained(change: Change) -> list[Html]:
             for lead, text in found
         ),
     ]
+
+
+def _asked(name: str, value: str) -> Html:
+    """As it is set. Some values are no value of the setting, but stand for several."""
+    said = {
+        "group.instance.id=auto": "{name}, a name of its own for each process, the same after each restart",
+        "group.instance.id=none": "no {name}",
+        "deploy.order=all-at-once": "restart all members at once",
+        "deploy.order=one-by-one": "restart one member at a time",
+    }.get(f"{name}={value}")
+    if said is None and name == "deploy.order":
+        return fill("restart {n} members at a time", n=value)
+    return words.code(f"{name}={value}", 120) if said is None else fill(said, name=words.code(name, 120))
 
 
 def _was(value: str | None) -> Html:

@@ -260,7 +260,7 @@ def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Opt
         for meaning in meanings_of(option.settings):
             yield from hanging(f"    {meaning}", width, 6)
         yield from hanging(f"    {option.why}", width, 6)
-        for price in prices_of(option.settings):
+        for price in prices_of(option.settings, option.in_force):
             yield from hanging(f"    its price: {price}", width, 6)
         if (option.saved_seconds or 0) > 0:
             for client, lines in option.properties.items():

@@ -80,6 +80,8 @@ def test_a_fleet_saves_no_more_than_it_stood_still(tmp_path: Path, monkeypatch: 
     order = replace(SAVES, settings=("deploy.order=2",), saved_seconds=100.0, saved_upper_seconds=106.6)
     said = page_of(tmp_path / "w", monkeypatch, order)
     assert "would have saved 100.0 of 106.6 s of standing still" in said.replace("100.0 s of", "100.0 of")
+    of_group = shown(tmp_path / "w", monkeypatch, "whatif", cluster="c1", group="orders-app")
+    assert "<b>What to set:</b> restart 2 members at a time, " in of_group
 
 
 def test_what_saves_for_certain_is_listed_before_what_may_be_chance(
@@ -100,9 +102,10 @@ def test_a_group_shows_what_helps_and_what_would_cost_more(tmp_path: Path, monke
     )
     assert "100% of their causes" in said
     assert "<b>What it does:</b> how often a member asks whether there is a rebalance" in said
-    assert "<b>Its price:</b> the shorter it is, the more requests the brokers get." in said
-    assert "<b>Its price:</b> session.timeout.ms: the longer it is, the later a dead member is noticed" in said
+    assert "<b>Its price:</b> the brokers get more requests." in said
+    assert "<b>Its price:</b> session.timeout.ms: if it becomes longer, a dead member is noticed later; if" in said
     assert "<b>What to set:</b> <code>heartbeat.interval.ms=1000</code>, it was <code>3000</code>." in said
+    assert "<code>group.instance.id</code>, a name of its own for each process, the same after each restart, " in said
     assert "<code>session.timeout.ms=45000</code>, what it was does not show in the history." in said
     assert "# librdkafka\nheartbeat.interval.ms=1000" in said
     assert "# librdkafka\ngroup.instance.id" not in said

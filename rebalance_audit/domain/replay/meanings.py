@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .requests import in_milliseconds
+
 _BY_NAME: Mapping[str, str] = {
     "group.instance.id": "each process has a name that outlives it: closed and started again it takes its partitions "
     "up without a rebalance; until it is back they wait for it, for as long as session.timeout.ms at most",
     "internal.leave.group.on.close": "a member that closes does not say so: its partitions wait for its session to end",
-    "session.timeout.ms": "a member that has sent no heartbeat for so long counts as dead, and others get its "
+    "session.timeout.ms": "a member that has sent no heartbeat for this long counts as dead, and others get its "
     "partitions",
     "heartbeat.interval.ms": "how often a member asks whether there is a rebalance: all wait until the last one has "
     "heard of it",
     "max.poll.interval.ms": "a member that works longer than this on the records of one poll loses its partitions",
     "max.poll.records": "a poll hands out no more records than this, so the member is done with them sooner, and polls "
     "again before it counts as too slow",
-    "group.initial.rebalance.delay.ms": "a group that starts from nothing waits so long for more members before "
+    "group.initial.rebalance.delay.ms": "a group that starts from nothing waits this long for more members before "
     "anybody gets a partition",
     "group.remote.assignor": "how the broker shares partitions out",
-    "group.consumer.session.timeout.ms": "a member that has sent no heartbeat for so long counts as dead, and others "
+    "group.consumer.session.timeout.ms": "a member that has sent no heartbeat for this long counts as dead, and others "
     "get its partitions",
     "group.consumer.heartbeat.interval.ms": "how often a member asks what it is to give up and to take",
-    "scheduled.rebalance.max.delay.ms": "the tasks of a worker that is gone wait so long for it to come back, before "
+    "scheduled.rebalance.max.delay.ms": "the tasks of a worker that is gone wait this long for it to come back, before "
     "other workers get them",
     "deploy.order": "how many members a deploy restarts at a time",
     "deploy.gap": "how long a deploy waits from a member's start to the next one's close",
@@ -51,10 +53,6 @@ _PRICES: Mapping[str, str] = {
     "internal.leave.group.on.close": "the partitions of a process that is closed for good stand still until its "
     "session ends",
     "internal.leave.group.on.close=true": "each restart is two rebalances",
-    "session.timeout.ms": "the longer it is, the later a dead member is noticed; the shorter, the sooner one that only "
-    "pauses is taken for dead",
-    "heartbeat.interval.ms": "the shorter it is, the more requests the brokers get",
-    "max.poll.interval.ms": "the longer it is, the later a member that hangs loses its partitions",
     "max.poll.records": "more polls, each with fewer records",
     "partition.assignment.strategy": "in each rebalance all members stop",
     "partition.assignment.strategy=cooperative-sticky": "what moves waits for a second rebalance, and the change takes "
@@ -62,26 +60,54 @@ _PRICES: Mapping[str, str] = {
     "group.protocol": "in each rebalance all members wait for the slowest",
     "group.protocol=consumer": "brokers from 4.0 on and clients that have it (KIP-848); brokers decide over sessions "
     "and heartbeats",
-    "group.initial.rebalance.delay.ms": "the longer it is, the later a group that starts begins to work; the shorter, "
-    "the more rebalances its start takes; it holds for all groups of the brokers",
-    "group.consumer.session.timeout.ms": "the longer it is, the later a dead member is noticed; the shorter, the "
-    "sooner one that only pauses is taken for dead; it holds for all groups of the brokers",
-    "group.consumer.heartbeat.interval.ms": "the shorter it is, the more requests the brokers get; it holds for all "
-    "groups of the brokers",
-    "scheduled.rebalance.max.delay.ms": "the longer it is, the longer a dead worker's tasks wait; the shorter, the "
-    "more often tasks move away and back while a worker is only restarted",
     "connect.protocol": "what moves waits for a second rebalance",
     "connect.protocol=eager": "all tasks stop in each rebalance, and for each connector that is made or changed",
     "deploy.order": "the more at a time, the fewer work meanwhile",
     "deploy.gap": "the longer it is, the longer the deploy takes",
     "members": "more processes to run, or more work for each of them",
 }
+_LATER = "a dead member is noticed later"
+_PAUSES = "a member that only pauses is taken for dead sooner"
+_REQUESTS = "the brokers get more requests"
+_PRICES_BY_LENGTH: Mapping[str, tuple[str, str]] = {
+    "session.timeout.ms": (_LATER, _PAUSES),
+    "heartbeat.interval.ms": ("all wait longer in each rebalance", _REQUESTS),
+    "max.poll.interval.ms": (
+        "a member that hangs keeps its partitions longer",
+        "a member that is slow for a while loses its partitions sooner",
+    ),
+    "group.initial.rebalance.delay.ms": (
+        "a group that starts begins to work later",
+        "a group that starts takes more rebalances",
+    ),
+    "group.consumer.session.timeout.ms": (_LATER, _PAUSES),
+    "group.consumer.heartbeat.interval.ms": ("what moves waits longer", _REQUESTS),
+    "scheduled.rebalance.max.delay.ms": (
+        "a dead worker's tasks wait longer",
+        "tasks move away and back more often while a worker is only restarted",
+    ),
+}
+"""Of a time that becomes longer, and of one that becomes shorter."""
+_OF_BROKERS = ("group.initial.rebalance.delay.ms", "group.consumer.")
 
 
-def prices_of(settings: Mapping[str, str]) -> list[str]:
-    """`name: what it can cost`, whether or not the replayed history has a case of it."""
-    prices = ((name, _PRICES.get(f"{name}={value}") or _PRICES.get(name)) for name, value in settings.items())
+def prices_of(settings: Mapping[str, str], in_force: Mapping[str, str]) -> list[str]:
+    """`name: what it can cost`, whether or not the replayed history has a case of it. `in_force`: what settings were,
+    as far as that is known."""
+    prices = ((name, _price(name, value, in_force.get(name))) for name, value in settings.items())
     return [f"{name}: {price}" for name, price in prices if price is not None]
+
+
+def _price(name: str, value: str, was: str | None) -> str | None:
+    if name not in _PRICES_BY_LENGTH:
+        return _PRICES.get(f"{name}={value}") or _PRICES.get(name)
+    longer, shorter = _PRICES_BY_LENGTH[name]
+    value = in_milliseconds(value)
+    if was is not None and was.isdecimal() and value.isdecimal():
+        price = longer if int(value) > int(was) else shorter
+    else:
+        price = f"if it becomes longer, {longer}; if shorter, {shorter}"
+    return f"{price}; it holds for all groups of the brokers" if name.startswith(_OF_BROKERS) else price
 
 
 def meanings_of(settings: Mapping[str, str]) -> list[str]:

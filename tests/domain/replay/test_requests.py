@@ -4,7 +4,7 @@ import pytest
 
 from rebalance_audit.domain.client_families import ClientFamily
 from rebalance_audit.domain.replay.libraries import library_of, properties, refusing
-from rebalance_audit.domain.replay.meanings import meanings_of
+from rebalance_audit.domain.replay.meanings import meanings_of, prices_of
 from rebalance_audit.domain.replay.requests import NAMES, RequestError, requested
 from rebalance_audit.domain.replay.settings import GroupSettings
 from tests.domain.replay.stories import a_life
@@ -136,3 +136,23 @@ def test_staying_at_close_is_an_option_of_close_in_later_clients() -> None:
     line, in_code = properties({"internal.leave.group.on.close": "false"}, [])["java"]
     assert line == "internal.leave.group.on.close=false"
     assert "REMAIN_IN_GROUP" in in_code
+
+
+@pytest.mark.parametrize(
+    ("value", "was", "price"),
+    [
+        ("6000", "10000", "a member that only pauses is taken for dead sooner"),
+        ("45s", "10000", "a dead member is noticed later"),
+        (
+            "45s",
+            None,
+            "if it becomes longer, a dead member is noticed later; if shorter, a member that only pauses is taken for "
+            "dead sooner",
+        ),
+    ],
+)
+def test_a_price_is_that_of_the_change(value: str, was: str | None, price: str) -> None:
+    in_force = {} if was is None else {"session.timeout.ms": was}
+    assert prices_of({"session.timeout.ms": value}, in_force) == [f"session.timeout.ms: {price}"]
+    (of_all,) = prices_of({"group.consumer.session.timeout.ms": value}, {})
+    assert of_all.endswith("; it holds for all groups of the brokers")
