@@ -61,6 +61,8 @@ _STORED = [
 ]  # fmt: skip
 _NOTHING = pa.record_batch({"cluster_id": pa.array([], pa.string())})
 _NO_CLUSTER = -1 << 62
+_OF_CLUSTER = "list_extract(?::BIGINT[], list_position(?::VARCHAR[], cluster_id))"
+"""What `_by_cluster` gives for the cluster of a row; null for others."""
 _ROWS_AT_ONCE = 2_000
 _BUCKET_ROWS = 20_000
 _BUCKETS_PER_TASK = 4
@@ -78,10 +80,7 @@ def incidents_since(
 ) -> Incidents:
     """All that happened in clusters of which much is new, from a while before the news."""
     stored = _KnownIncidents(warehouse)
-    since = {
-        cluster_id: stored.reaching_back(cluster_id, min(at_ms - MARGIN_MS, stored.open_since(cluster_id, at_ms)))
-        for cluster_id, at_ms in news.items()
-    }
+    since = stored.reaching_back({c: min(at_ms - MARGIN_MS, stored.open_since(c, at_ms)) for c, at_ms in news.items()})
     reader = _reader(warehouse, versions, since, stored, _BUCKETS_PER_TASK * engine.tasks_at_once)
     beside = _beside(warehouse, versions, since, now_ms, leader_moves)
     asked = engine.share((reader, beside))
@@ -89,7 +88,7 @@ def incidents_since(
         reader.work(), _packing(asked), _building(asked, limits, folder), WRITTEN, buckets=reader.bucket_count
     )
     written = files_by_table(found)
-    gone = [row for cluster_id, from_ms in since.items() for row in stored.since(cluster_id, from_ms)]
+    gone = stored.since(since)
     incidents, marks = written.get("gold.incident", []), written.get("gold.mark", [])
     return Incidents(
         incidents,
@@ -106,10 +105,11 @@ class _KnownIncidents:
         self._warehouse = warehouse
         self.open = self._read("status = 'open'")
 
-    def since(self, cluster_id: str, from_ms: int) -> list[dict[str, Any]]:
-        """The open ones of a cluster, and those that end at or after this moment."""
-        later = self._read("cluster_id = ? AND last_at_ms >= ? AND status <> 'open'", cluster_id, from_ms)
-        return [row for row in self.open if row["cluster_id"] == cluster_id] + later
+    def since(self, from_ms: Mapping[str, int]) -> list[dict[str, Any]]:
+        """The open ones of these clusters, and those that end at or after the moment that is given for their cluster:
+        one question for all clusters."""
+        later = self._read(f"status <> 'open' AND last_at_ms >= {_OF_CLUSTER}", *_by_cluster(from_ms))
+        return [row for row in self.open if row["cluster_id"] in from_ms] + later
 
     def open_since(self, cluster_id: str, at_ms: int) -> int:
         """The begin of the earliest that is open, less the margin; `at_ms` if none is."""
@@ -120,17 +120,20 @@ class _KnownIncidents:
         ]
         return min([at_ms, *begins])
 
-    def reaching_back(self, cluster_id: str, from_ms: int) -> int:
-        """The begin of the earliest that reaches beyond `from_ms`, or into one that does; else `from_ms`."""
-        while True:
-            spans = [
-                (row["first_at_ms"], row["last_at_ms"])
-                for row in self.since(cluster_id, from_ms)
-                if row["rebalance_ids"] or row["reassignment_ids"]
-            ]
-            before, from_ms = from_ms, begin_of(spans, from_ms)
-            if from_ms == before:
-                return from_ms
+    def reaching_back(self, from_ms: Mapping[str, int]) -> dict[str, int]:
+        """For each cluster the begin of the earliest that reaches beyond its moment, or into one that does; else that
+        moment."""
+        found = dict(from_ms)
+        asked = found
+        while asked:
+            spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
+            for row in self.since(asked):
+                if row["rebalance_ids"] or row["reassignment_ids"]:
+                    spans[row["cluster_id"]].append((row["first_at_ms"], row["last_at_ms"]))
+            begins = {cluster_id: begin_of(spans[cluster_id], at_ms) for cluster_id, at_ms in asked.items()}
+            asked = {cluster_id: at_ms for cluster_id, at_ms in begins.items() if at_ms != asked[cluster_id]}
+            found |= asked
+        return found
 
     def still_shown(self, cluster_id: str) -> list[str]:
         """Findings of open incidents: what is over by now has a last moment long ago."""
@@ -140,6 +143,10 @@ class _KnownIncidents:
     def _read(self, where: str, *params: Any) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self._warehouse.read("gold.incident", _STORED, where, params).to_pylist()
         return rows
+
+
+def _by_cluster(moments: Mapping[str, int]) -> list[list[Any]]:
+    return [list(moments.values()), list(moments)]
 
 
 def cluster_rows(
@@ -163,7 +170,7 @@ def cluster_rows(
 
 def reaching_back(warehouse: Warehouse, cluster_id: str, from_ms: int) -> int:
     """The begin of the earliest incident that reaches beyond `from_ms`, or into one that does; else `from_ms`."""
-    return _KnownIncidents(warehouse).reaching_back(cluster_id, from_ms)
+    return _KnownIncidents(warehouse).reaching_back({cluster_id: from_ms})[cluster_id]
 
 
 # ---- what incidents are made of: read once for all clusters, worked out cluster by cluster
@@ -395,9 +402,8 @@ def _findings(parts: Sequence[pa.Table]) -> dict[str, list[tuple[str | None, Fin
 
 def _marks_of_evidence(warehouse: Warehouse, since: Mapping[str, int]) -> list[dict[str, Any]]:
     """The marks from these moments on, by cluster."""
-    where = "source = 'evidence' AND cluster_id = ? AND at_ms >= ?"
-    return [
-        row
-        for place in sorted(since.items())
-        for row in warehouse.read("gold.mark", ["cluster_id", "mark_id"], where, place).to_pylist()
-    ]
+    where = f"source = 'evidence' AND at_ms >= {_OF_CLUSTER}"
+    rows: list[dict[str, Any]] = warehouse.read(
+        "gold.mark", ["cluster_id", "mark_id"], where, _by_cluster(since)
+    ).to_pylist()
+    return rows

@@ -15,12 +15,14 @@ from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of, mark_row
 from rebalance_audit.domain.model import to_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove, leader_move_row
+from rebalance_audit.domain.tables import BY_NAME
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import LocalEngine
 from spark_jobs.group_rows import INSTANTS
 from spark_jobs.incidents import tables
 from spark_jobs.incidents.around import StoredCluster
+from spark_jobs.incidents.since import _KnownIncidents
 from spark_jobs.incidents.tables import incident_tables
 from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
 from tests.domain.incidents.fleet_story import a_fleet
@@ -171,6 +173,31 @@ def test_only_what_lies_near_the_news_is_read_again(tmp_path: Path, monkeypatch:
     asked.clear()
     history.publish(stories, until_s=48 * HOUR_S)
     assert not asked  # no news, nothing open
+
+
+def test_the_incidents_of_all_clusters_are_asked_for_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = {"a": [(0, 10), (8, 20), (30, 40)], "b": [(0, 10), (15, 20)], "c": [], "other": [(0, 99)]}
+    columns: dict[str, Any] = {column.name: None for column in BY_NAME["gold.incident"].columns}
+    rows = [
+        {**columns, "cluster_id": cluster_id, "incident_id": f"{cluster_id}{first}", "status": "over",
+         "rebalance_ids": ["r"], "reassignment_ids": [], "finding_ids": [], "first_at_ms": first, "last_at_ms": last}
+        for cluster_id, of_cluster in spans.items() for first, last in of_cluster
+    ]  # fmt: skip
+    warehouse = Warehouse.open(tmp_path, create=True)
+    warehouse.append("gold.incident", rows_to_table("gold.incident", rows))
+    reads: list[str] = []
+    read = Warehouse.read
+
+    def counted(self: Warehouse, name: str, *others: Any, **more: Any) -> pa.Table:
+        reads.append(name)
+        return read(self, name, *others, **more)
+
+    monkeypatch.setattr(Warehouse, "read", counted)
+    known = _KnownIncidents(warehouse)
+    found = known.reaching_back({"a": 15, "b": 15, "c": 15})
+    assert found == {"a": 0, "b": 15, "c": 15}  # the second of a begins in the first
+    assert sorted(row["incident_id"] for row in known.since(found)) == ["a0", "a30", "a8", "b15"]
+    assert len(reads) == 5  # the open ones, three steps back of which the last two are of `a` alone, and what goes
 
 
 def test_an_open_incident_is_over_when_time_alone_has_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
