@@ -27,6 +27,8 @@ _MOST_ROWS = {
     "gold.rebalance_member": 1_000,
     # Each cycle takes a few rows away from wherever they are.
     "gold.movement": 4_000,
+    # Neighbours lie together, and each cycle changes some that are over wherever they are.
+    "gold.finding": 4_000,
     "silver.commit_mark": 2_000,
     # They lie in the order of their ids, so the few that a cycle changes are all in files of their own.
     "gold.incident": 500,
@@ -38,7 +40,7 @@ or writing 250 rows. If one of the rows is removed later, the others are split i
 
 SOON_REPLACED_AT_ONCE: Final = 250
 """The most rows that are soon replaced in a file of a process that writes many. A tenth of a first run went into files
-of fifty wide rows, which each stage opened again. Such a file is split into leaves when the first of its rows goes."""
+of fifty wide rows, which each stage opened again. Such a file is halved whenever one of its rows goes."""
 _is_much = False
 
 

@@ -406,7 +406,10 @@ def _add_to_leaves(
         rows = pa.concat_tables(
             [*_others({file: places}, schema, {file: held}), rows_at(arriving, pa.array(inside, pa.int64()))]
         )
-        parts = _even_parts(in_order(writer.table, rows), SOON_REPLACED_ROWS)
+        # A process that writes many rows leaves long ones. To part such a one at once takes twice as long as to halve
+        # it whenever it is touched.
+        most = max(SOON_REPLACED_ROWS, -(-row_count_in(file) // 2))
+        parts = _even_parts(in_order(writer.table, rows), most)
         names = [writer.write(part, SOON_REPLACED) for part in parts]
         (mixed if inside else kept).extend(names)
     return rows_at(arriving, pa.array([n for n in range(len(at)) if n not in taken], pa.int64()))

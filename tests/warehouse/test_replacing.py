@@ -203,6 +203,17 @@ def test_many_rows_go_into_the_files_of_their_neighbours(tmp_path: Path) -> None
     assert changes.keys.num_rows == 300
 
 
+def test_a_long_leaf_is_halved_whenever_it_is_touched(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path / "warehouse", create=True)
+    many = {f"g{n:04}": "1" for n in range(200)}
+    pq.write_table(findings(**many), tmp_path / "soon-of-a-first-run.parquet")
+    warehouse.adopt(FINDING, [str(tmp_path / "soon-of-a-first-run.parquet")])
+    for title, row_counts in (("2", [100, 100]), ("3", [50, 50, 100]), ("4", [50, 50, 100])):
+        warehouse.replace(FINDING, findings(g0003=title), keys("g0003"))
+        assert titles(warehouse) == many | {"g0003": title}
+        assert sorted(footer(file).num_rows for file in warehouse.files(FINDING)) == row_counts
+
+
 def test_a_round_of_many_groups_joins_neighbours_into_larger_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
