@@ -45,8 +45,8 @@ BEHIND = (
 CATCHING_UP_S = 10.0
 HANDED_ON_S = 0.001
 """How soon Python's lock is handed on to a thread that waits for it. The stages let it go at each of the thousands of
-calls to Arrow and DuckDB of a round, and wait for it behind what collects or alerts: with Python's own 5 ms a round
-beside a busy cluster takes about twice as long, for the same CPU time."""
+calls to Arrow and DuckDB of a round, and wait for it behind what collects or alerts: with Python's own 5 ms small
+files are read half as quickly, for the same CPU time."""
 ENDING_S = 20.0
 """How long each thread is waited for at the end: one that is inside Arrow or DuckDB when the interpreter goes may crash
 the process. Receivers and brokers that do not answer take 10 s at most; a service manager waits 60."""
