@@ -185,10 +185,14 @@ def seen(gold: dict[str, list[Row]], cluster: str | None = None) -> list[int]:
     ]  # fmt: skip
 
 
+_AGO = re.compile(r"\b(?:\d[\d,]* (?:d|h|min|s)(?: \d+ (?:h|min|s))? ago|\d{1,2} [A-Z][a-z]{2} \d\d:\d\d)\b")
+"""How long ago something was, by the clock, or on which day: `words.ago`, `words.began`."""
+
+
 def hold(page: Shown, known: Known, *prose: str) -> None:
     """`prose`: what the page says with numbers that no table has, such as limits and percentages of method."""
     known.add(list(prose))
-    texts = [re.sub(r"\b\d[\d,]* (?:d|h|min|s)(?: \d+ (?:h|min|s))? ago\b", "ago", text) for text in page.texts]
+    texts = [_AGO.sub("ago", text) for text in page.texts]
     assert not known.unaccounted(texts), "\n".join(known.unaccounted(texts))
     assert not [text for text in texts if below_zero(text)]
 
