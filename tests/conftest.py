@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +25,10 @@ GOLDEN = Path(__file__).parent / "golden"
 os.environ.pop("COLUMNS", None)
 if not hasattr(sys.modules["__main__"], "__file__"):
     sys.modules["__main__"].__file__ = pytest.__file__
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 EXECUTED = "executions of a fuzz target"
 """The property of a test that fuzzed."""

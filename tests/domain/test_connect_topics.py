@@ -260,7 +260,7 @@ KEYS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(KEYS, st.one_of(st.none(), st.binary(max_size=30), JSON.map(connect_json)))
 def test_any_bytes_are_read_or_refused_and_nothing_else(key: bytes, value: bytes | None) -> None:
     for read in (decode_status, decode_config):
@@ -272,7 +272,6 @@ def test_any_bytes_are_read_or_refused_and_nothing_else(key: bytes, value: bytes
     internal_topic_kind([key])
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=8).map("x{}".format), st.text(min_size=4, max_size=12).map("secret{}".format)))
 def test_no_value_of_any_other_property_survives(properties: dict[str, str]) -> None:
     redacted = redact_config(b"task-a-0", connect_json({"properties": properties}))

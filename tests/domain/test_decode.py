@@ -121,7 +121,7 @@ def test_the_books_have_a_name_for_every_record(record: SourceRecord, kind: str)
     assert source_kind(record) == kind
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     st.one_of(st.none(), st.binary(max_size=30)),
     st.one_of(st.none(), st.binary(max_size=50)),

@@ -240,7 +240,7 @@ _records = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(_records, min_size=1, max_size=30), st.sampled_from(sorted(CODECS)), st.integers(0, 2**62 - 1),
     st.integers(0, 2**41),
@@ -256,7 +256,7 @@ def test_what_is_written_is_read(records: list[tuple], codec: str, base: int, ti
     assert [row[:5] for row in rows] == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_no_bytes_make_it_fail(data: st.DataObject) -> None:
     """A batch with sound frame and checksum around arbitrary content, and arbitrary damage to the file."""

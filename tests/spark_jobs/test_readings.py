@@ -7,7 +7,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -73,7 +73,6 @@ _PIECES = st.builds(
 
 
 @given(st.lists(_PIECES, max_size=12), st.data())
-@settings(deadline=None)
 def test_the_ledger_is_that_of_all_readings_however_they_come(rows: list[Row], data: st.DataObject) -> None:
     known: list[Row] = []
     left = data.draw(st.permutations(rows))

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_audit.domain.detect import ASKED_OF_MEMBERS, ASKED_OF_MOVEMENTS, detect_group
@@ -135,7 +135,6 @@ MARKS = st.lists(
 ).map(tuple)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_columns_with_any_marks_are_measured_as_each_rebalance_is(data: st.DataObject) -> None:
     few_marks = st.sampled_from(data.draw(st.lists(MARKS, min_size=1, max_size=3)))

@@ -272,7 +272,7 @@ _TASKS = st.builds(
 _INTERVALS = st.lists(_TASKS, max_size=6, unique_by=lambda t: (t.connector, t.task, t.from_ms, t.state))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_rebalances(), _INTERVALS, st.none() | st.integers(min_value=0, max_value=99_000_000))
 def test_whatever_is_known_or_not_the_laws_of_findings_hold(
     rebalances: list[Rebalance], tasks: list[ConnectTask], seen_until_ms: int | None

@@ -286,7 +286,7 @@ def test_json_says_the_same_with_names_and_numbers_apart() -> None:
     }
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(min_value=40, max_value=160))
 def test_no_line_is_wider_than_the_terminal_unless_a_word_is(width: int) -> None:
     story = a_group().joins("c1", "c2", "c3", at_s=0).vanishes("c3", at_s=60, gone_pause_ms=12_310, broker_window_ms=99)

@@ -50,7 +50,7 @@ def records(draw: st.DrawFn) -> tuple[int, int, dict[str, Any]]:
 
 
 @given(records())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_a_record_is_read_back_as_it_was_written(story: tuple[int, int, dict[str, Any]]) -> None:
     number, version, content = story
     read = decode_metadata(record(number, version, content))
@@ -59,7 +59,7 @@ def test_a_record_is_read_back_as_it_was_written(story: tuple[int, int, dict[str
 
 
 @given(records(), st.integers(40, 1000), st.binary(max_size=20))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_tags_of_a_later_release_are_kept_and_harm_nothing(
     story: tuple[int, int, dict[str, Any]], tag: int, content: bytes
 ) -> None:
@@ -71,7 +71,7 @@ def test_tags_of_a_later_release_are_kept_and_harm_nothing(
 
 @pytest.mark.parametrize(("number", "version"), sorted(LAYOUTS))
 @given(data=st.data())
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 def test_every_proper_prefix_and_what_follows_is_refused_at_its_byte(
     number: int, version: int, data: st.DataObject
 ) -> None:
@@ -91,7 +91,7 @@ def test_every_proper_prefix_and_what_follows_is_refused_at_its_byte(
 
 @pytest.mark.parametrize(("number", "version"), sorted(LAYOUTS))
 @given(data=st.data())
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=2)
 def test_every_layout_is_read_back_with_the_tags_of_a_later_release(
     number: int, version: int, data: st.DataObject
 ) -> None:
@@ -114,7 +114,7 @@ def test_a_count_greater_than_the_bytes_left_allocates_nothing(count: int) -> No
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_any_bytes_are_read_or_refused_and_never_break(content: bytes) -> None:
     for value in (content, b"\x01" + content, b"\x01\x05\x00" + content, b"\x01\x03\x02" + content):
         with contextlib.suppress(DecodeError):

@@ -32,7 +32,6 @@ def tasks(connectors: dict[str, list[int]] | None) -> tuple[ConnectorTask, ...]:
     )
 
 
-@settings(deadline=None)
 @given(
     st.integers(0, 2),
     CONNECTORS,
@@ -131,7 +130,7 @@ def test_a_failed_round_says_so() -> None:
     assert decode_assignment(enc.connect_assignment(None, error=1)).error == ERROR_CONFIG_MISMATCH
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused_and_nothing_else(data: bytes) -> None:
     for read in (decode_worker_state, decode_assignment):

@@ -20,7 +20,6 @@ def flat(owned: list[tuple[str, list[int]]]) -> tuple[tuple[str, int], ...]:
     return tuple((topic, partition) for topic, partitions in owned for partition in partitions)
 
 
-@settings(deadline=None)
 @given(
     st.integers(0, 3),
     st.lists(NAMES, max_size=3),
@@ -53,7 +52,6 @@ def test_a_subscription_holds_what_its_version_has(
         assert refused.value.at <= cut
 
 
-@settings(deadline=None)
 @given(st.integers(0, 3), OWNED, USER_DATA)
 def test_an_assignment_is_the_same_in_all_versions(
     version: int, partitions: list[tuple[str, list[int]]], user_data: bytes | None
@@ -90,7 +88,7 @@ def test_an_assignment_of_no_partitions_is_ten_bytes() -> None:
     assert decode_assignment(enc.consumer_assignment({})).partitions == ()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused_and_nothing_else(data: bytes) -> None:
     for read in (decode_subscription, decode_assignment):

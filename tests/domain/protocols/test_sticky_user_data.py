@@ -42,7 +42,7 @@ OWNED = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(OWNED, st.integers(0, 2**31 - 1))
 def test_every_proper_prefix_but_the_older_layout_is_refused_at_a_byte_of_it(
     owned: list[tuple[str, list[int]]], generation: int

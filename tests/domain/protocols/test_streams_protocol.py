@@ -98,7 +98,6 @@ def test_no_planned_rebalance_is_none_and_at_once_is_zero() -> None:
     assert decode_assignment_info(content[:-8] + enc.int64(0)).next_rebalance_at_ms == 0
 
 
-@settings(deadline=None)
 @given(st.text(max_size=20))
 def test_javas_utf_comes_back(topic: str) -> None:
     standby = enc.int32(1) + enc.int32(0) + enc.int32(1) + enc.java_list([enc.java_utf(topic) + enc.int32(4)])
@@ -143,7 +142,7 @@ def test_a_negative_number_of_hosts_or_of_a_names_letters_is_none() -> None:
     assert decode_assignment_info(named + bytes(4 * 5 + 8)).active_tasks == (task(0, 1),)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.sampled_from(sorted(WRITTEN)), st.data())
 def test_damaged_bytes_are_read_or_refused_and_nothing_else(name: str, data: st.DataObject) -> None:
     content = bytearray(WRITTEN[name])

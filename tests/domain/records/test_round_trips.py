@@ -20,9 +20,7 @@ EXAMPLES = int(os.environ.get("EXAMPLES", "4"))
 
 LAYOUTS = sorted(enc.VALUES)
 IDS = [f"{number}-{layout}" for number, layout in LAYOUTS]
-quickly = settings(
-    max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+quickly = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def a_key(record_type: int) -> bytes:
@@ -107,7 +105,7 @@ class TestEveryLayout:
         assert record.key.group_id in ("g", "group é")
 
 
-@settings(deadline=None, max_examples=50 * EXAMPLES)
+@settings(max_examples=50 * EXAMPLES)
 @given(st.integers(-1, 26), st.binary(max_size=40), st.one_of(st.none(), st.binary(max_size=60)))
 @example(2, b"\x00\x01g", b"\x00\x03" + b"\xff" * 30)
 @example(3, b"\x00\x01g", b"\x00\x00" + b"\xff" * 30)
@@ -118,7 +116,6 @@ def test_any_bytes_are_read_or_refused_and_nothing_else(number: int, key: bytes,
         assert 0 <= refused.at <= max(len(key) + 2, len(value or b""))
 
 
-@settings(deadline=None)
 @given(TEXTS, TEXTS, st.integers(-(2**31), 2**31 - 1))
 def test_keys_come_back(group: str, second: str, partition: int) -> None:
     for number in RECORD_TYPES:

@@ -84,7 +84,7 @@ def test_no_prefix_of_a_value_and_no_longer_value_counts(version: int) -> None:
     assert len(folded.refused) == len(spoilt)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_spoilt_bytes_are_refused_exactly_where_the_domain_refuses_them(data: st.DataObject) -> None:
     records = []

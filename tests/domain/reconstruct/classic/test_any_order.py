@@ -89,7 +89,7 @@ def shuffled(evidence: GroupEvidence, seed: int, *, repeat: bool = False) -> Gro
     return replace(evidence, **changes)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(story=histories(), seed=st.integers(0, 1 << 16))
 def test_any_order_of_arrival_gives_the_same_rows(story: Story, seed: int) -> None:
     evidence = story.evidence()
@@ -98,7 +98,7 @@ def test_any_order_of_arrival_gives_the_same_rows(story: Story, seed: int) -> No
     assert reconstruct(shuffled(evidence, seed, repeat=True)) == expected
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(story=histories())
 def test_every_row_has_a_key_of_its_own_and_numbers_that_agree(story: Story) -> None:
     found = rows(reconstruct(story.evidence()))
@@ -112,7 +112,7 @@ def test_every_row_has_a_key_of_its_own_and_numbers_that_agree(story: Story) -> 
                 assert m.pause_estimate_ms <= m.pause_upper_ms
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(story=histories(), cut=st.integers(0, 100))
 def test_lines_that_come_later_neither_rename_nor_remove_what_records_show(story: Story, cut: int) -> None:
     evidence = story.evidence()

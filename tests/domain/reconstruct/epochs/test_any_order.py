@@ -93,7 +93,7 @@ def histories(draw: st.DrawFn) -> ConsumerGroupStory:
     return group.story
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(story=histories(), seed=st.integers(0, 1 << 16))
 def test_any_order_of_arrival_gives_the_same_rows(story: ConsumerGroupStory, seed: int) -> None:
     expected = reconstruct(story.evidence())
@@ -101,7 +101,7 @@ def test_any_order_of_arrival_gives_the_same_rows(story: ConsumerGroupStory, see
     assert reconstruct(shuffled(story.evidence(), seed, repeat=True)) == expected
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(story=histories())
 def test_every_row_has_a_key_of_its_own_and_bounds_that_agree(story: ConsumerGroupStory) -> None:
     found = [measure(r) for r in reconstruct(story.evidence()).rebalances]
@@ -115,7 +115,7 @@ def test_every_row_has_a_key_of_its_own_and_bounds_that_agree(story: ConsumerGro
             assert numbers == sorted(numbers)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(story=histories(), cut=st.integers(0, 100))
 def test_lines_that_come_later_neither_rename_nor_remove_what_records_show(story: ConsumerGroupStory, cut: int) -> None:
     evidence = story.evidence()
@@ -124,7 +124,7 @@ def test_lines_that_come_later_neither_rename_nor_remove_what_records_show(story
     assert lasting <= {r.rebalance_id for r in reconstruct(evidence).rebalances}
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(story=histories())
 def test_an_epoch_that_goes_back_is_a_contradiction_unless_the_group_was_deleted(story: ConsumerGroupStory) -> None:
     numbers: list[int] = []
