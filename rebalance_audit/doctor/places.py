@@ -46,10 +46,11 @@ def warehouse(location: str, *, is_written: bool = False) -> Iterator[Diagnosis]
         )
     else:
         yield ok("warehouse", f"{len(published)} tables published, {landed} landing files")
-    if (sentence := by_another_release(opened)) is not None:
-        yield optional("answers", *sentence.removesuffix(".").split(": ", 1))
-    for name, why in damages(opened).items():
+    damaged = damages(opened)
+    for name, why in damaged.items():
         yield fault(name, why.removeprefix(f"{name} "))
+    if not damaged and (sentence := by_another_release(opened)) is not None:
+        yield optional("answers", *sentence.removesuffix(".").split(": ", 1))
     yield writing(location, is_needed=is_written)
 
 

@@ -170,6 +170,17 @@ def test_a_run_and_doctor_say_so_until_it_is_done(
     assert "another release" not in said.err + said.out
 
 
+def test_doctor_names_a_destroyed_table_whoever_worked_it_out(
+    one_group: Landed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(tmp_path / "w", one_group)
+    for commit in (tmp_path / "w" / "silver" / "rebalance" / "_delta_log").glob("*.json"):
+        commit.write_text("garbage")
+    cli.run(["doctor", "-w", str(tmp_path / "w")])
+    said = capsys.readouterr().out
+    assert any(line.split()[:2] == ["fault", "silver.rebalance"] for line in said.splitlines())
+
+
 def test_all_stages_or_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Warehouse.open(tmp_path / "w", create=True)
     assert cli.run(["run", "--again", "--stage", "detect", "-w", str(tmp_path / "w")]) == 2
