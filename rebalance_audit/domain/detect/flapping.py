@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
+from statistics import median, median_low
 
 from rebalance_audit.domain.detect import client_advice
 from rebalance_audit.domain.detect.history import (
@@ -16,14 +16,15 @@ from rebalance_audit.domain.detect.history import (
     refs_of,
 )
 from rebalance_audit.domain.detect.wording import duration
-from rebalance_audit.domain.kinds import GroupType, Severity
+from rebalance_audit.domain.kinds import GroupType, MemberChange, Severity
 from rebalance_audit.domain.model import Finding, Member
 
 
 def flapping(history: History) -> list[Finding]:
     """The same client, instance or worker leaves and returns again and again, more often than the others.
 
-    Silent when all members do the same: that is a deploy (or, if it goes on, a storm).
+    Silent when all members do the same: that is a deploy (or, if it goes on, a storm). Of several members that share
+    a name nobody can tell which one returns: together they may return as often as each of them might.
     """
     limits = history.limits
     gone: set[Identity] = set()
@@ -40,9 +41,10 @@ def flapping(history: History) -> list[Finding]:
             continue
         others = [len(returns.get(other, ())) for other in history.same_identity if other != who]
         usual = median(others) if others else 0
+        returns_at_least = limits.flapping_returns * _sharing(history, who)
         for part in clusters(steps, limits.flapping_window_ms):
             most = most_at_once(part, limits.flapping_window_ms)
-            if most < limits.flapping_returns or len(part) < usual + 2:
+            if most < returns_at_least or len(part) < usual + 2:
                 continue
             apart_ms = (part[-1].at_ms - part[0].at_ms) / (len(part) - 1)
             put_out = sum(history.was_put_out_by_poll_timeout(who, s) for s in history.attempts)
@@ -62,6 +64,16 @@ def flapping(history: History) -> list[Finding]:
                 evidence=refs_of(part),
             )
     return found
+
+
+def _sharing(history: History, who: Identity) -> int:
+    """How many members bear this name at once, in most rebalances: for a moment, one that was killed is there beside
+    its successor."""
+    counts = (
+        sum(identity(m) == who for m in s.rebalance.members if m.change != MemberChange.LEFT) for s in history.attempts
+    )
+    present = [count for count in counts if count]
+    return median_low(present) if present else 1
 
 
 def _flapping_advice(

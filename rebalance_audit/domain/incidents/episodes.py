@@ -216,6 +216,8 @@ class _Cutter:
         if replaced is not None:
             replaced.kind = "deploy"
             return replaced
+        if set(step.left) - set(step.joined) and set(step.joined) - self._since.keys() - set(step.left):
+            return self._new("deploy")  # in one round newcomers took the places of members that went
         direction = "left" if step.left and not step.joined else "joined"
         same = self._active(
             step, CHANGE_GAP_MS, lambda e: e.kind == "scaling" and e.direction == direction and self._goes_on(e)

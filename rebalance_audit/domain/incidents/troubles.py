@@ -105,12 +105,13 @@ def _started(r: Reassignment) -> int:
 
 
 def _storms(rows: ClusterRows, episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Episode]]:
-    """A storm is all that its group went through meanwhile; so is a member that goes and comes back all the time."""
+    """A storm is all that its group went through meanwhile. A member that goes and comes back all the time is one
+    trouble, and so is a connector that is reconfigured all the time."""
     of_group: dict[str, list[Episode]] = defaultdict(list)
     for e in episodes:
         of_group[e.group_id].append(e)
     for group_id, finding in rows.findings:
-        if group_id is None or finding.rule_id not in ("RB001", "RB005"):
+        if group_id is None or finding.rule_id not in ("RB001", "RB005", "CN008"):
             continue
         inside = [e for e in of_group[group_id] if _is_inside(e, finding)]
         for e in inside:
@@ -123,7 +124,11 @@ def _is_inside(episode: Episode, finding: Finding) -> bool:
     if finding.rule_id == "RB005":  # others may come and go beside the member it is about
         refs = set(finding.evidence)
         return any(refs.intersection(s.rebalance.evidence) for s in episode.steps)
-    return any(finding.first_seen_at_ms <= s.at_ms <= finding.last_seen_at_ms for s in episode.steps)
+    steps = [s for s in episode.steps if finding.first_seen_at_ms <= s.at_ms <= finding.last_seen_at_ms]
+    if finding.rule_id == "CN008":
+        changed = {c for s in steps for c in s.rebalance.changed_connectors or ()}
+        return episode.kind == "configuration" and not changed.isdisjoint(finding.connectors or ())
+    return bool(steps)
 
 
 def _same_moment(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Episode]]:

@@ -91,9 +91,7 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
         case "connect_worker" | "member_fault":
             return "; ".join(_failures(trouble, people, where)) or f"{who} of {where} failed"
         case "deploy":
-            if len(people) == 1:
-                return f"{who} of {where} was restarted"
-            return f"Deploy of {where}: {who} were restarted or replaced"
+            return _deploy_title(trouble, people, where)
         case "scaling":
             did = "left" if root.direction == "left" else "joined"
             return f"{where} {'scaled down' if did == 'left' else 'scaled up'}: {who} {did}"
@@ -109,6 +107,25 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
             return f"{what} {where}" + ("" if trigger == Cause.APPEND_FAILED else f" moved{away}")
         case _:
             return f"{where}: {phrase_of(trigger)}"
+
+
+def _deploy_title(trouble: Trouble, people: Sequence[Identity], where: str) -> str:
+    """Newcomers take the places of those that went first; who went after them was neither restarted nor replaced."""
+    own = [e for e in trouble.episodes if e.kind == "deploy"]
+    left = {who for e in own for step in e.steps for who in step.left}
+    away = {who: at for e in own for who, at in e.gone.items() if who in people}
+    came = sum(who not in left for who in people)
+    alone = set(sorted(away, key=lambda who: away[who])[came:])
+    if len(alone) == len(people):  # as a deploy it began, and nobody is back yet
+        alone = set()
+    names = list(zip(people, names_of(people), strict=True))
+    turned = [name for who, name in names if who not in alone]
+    gone = [name for who, name in names if who in alone]
+    rest = f"; {listed(gone)} left" if gone else ""
+    if len(turned) == 1:
+        return f"{turned[0]} of {where} was restarted{rest}"
+    did = "restarted or replaced" if came or not gone else "restarted"
+    return f"Deploy of {where}: {listed(turned) or 'members'} were {did}{rest}"
 
 
 def story(

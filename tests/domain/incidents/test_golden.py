@@ -171,6 +171,60 @@ def test_a_member_that_is_killed_before_the_second_round_of_a_join_is_a_fault_of
     assert all((i.cost_seconds or 0) > 10 for i in faults)  # four partitions that wait for a session of 10 s
 
 
+OF_SEVERAL_GROUPS = {
+    "one_client_id_for_all": [
+        "scaling 1 2 3 4: {} scaled up: shop joined",
+        "deploy 5 6 7: shop of 4 groups (r-librdkafka, s-sarama and 2 more) was restarted",
+        "member_fault 8 9 10: shop of 4 groups (r-librdkafka, s-sarama and 2 more) vanished without leaving",
+    ],
+    "sarama_commits_rarely": [
+        "scaling 1 2 3: {} scaled up: e1, e2 and e3 joined",
+        "scaling 1 2 3 4 5: {} scaled up: c1, c2 and c3 joined",
+        "deploy 4 5 8: e2 of {} was restarted; e1 left",
+        "deploy 6 7 8 12: c2 of {} was restarted; c1 left",
+        "member_fault 6 7: e3 of {} vanished without leaving",
+        "member_fault 9 10 11: c3 of {} vanished without leaving",
+    ],
+    "commits_in_transactions": [
+        "scaling 1 2 3: {} scaled up: j1, j2 and j3 joined",
+        "scaling 1 2 3: {} scaled up: r1, r2 and r3 joined",
+        "deploy 4 5 8: j1 of {} was restarted; j3 left",
+        "deploy 4 5 8: r1 of {} was restarted; r3 left",
+        "member_fault 6 7: j2 of {} vanished without leaving",
+        "member_fault 6 7: r2 of {} vanished without leaving",
+    ],
+    "shift_of_five": [
+        "scaling 1 2: {} scaled up: f1, f2 and 2 more joined",
+        "scaling 1 2: {} scaled up: k1 and k2 joined",
+        "scaling 1 2 3: {} scaled up: r1, r2 and r3 joined",
+        "scaling 1 2 3: {} scaled up: s1, s2 and s3 joined",
+        "scaling 3: {} scaled up: p2 joined",
+        "scaling 5: {} scaled up: p3 joined",
+        "member_fault 3: f2 and f4 of {} vanished without leaving",
+        "member_fault 3 4 5: k2 and k1 of {} vanished without leaving",
+        "member_fault 4 5 6 7: r2 and r3 of {} vanished without leaving",
+        "member_fault 5 6: s1 of {} vanished without leaving",
+        "member_fault 6: p2 of {} vanished without leaving",
+        "deploy 4 7: p1 of {} was restarted",
+        "deploy 4 7: Deploy of {}: s2 and s4 were restarted or replaced; s3 left",
+        "deploy 8: Deploy of {}: r1 and r4 were restarted or replaced",
+        "scaling 4: {} scaled down: f1 left",
+    ],
+}
+"""Kind, generations and title of each incident; {} is its group. What cost nothing is none."""
+
+
+@pytest.mark.parametrize("capture", [c for c in CAPTURES if c.name in OF_SEVERAL_GROUPS], ids=name_of)
+def test_groups_side_by_side_have_their_incidents_each(capture: Path) -> None:
+    by_id = {r.rebalance_id: r for rs in rows_of(capture).groups.values() for r in rs}
+    found = set()
+    for i in found_in(capture):
+        numbers = " ".join(dict.fromkeys(number(by_id[r]) for r in i.rebalance_ids))
+        title = i.title.replace(i.group_ids[0], "{}") if len(i.group_ids) == 1 else i.title
+        found.add(f"{i.kind} {numbers}: {title}")
+    assert found == set(OF_SEVERAL_GROUPS[capture.name])
+
+
 def test_members_that_failed_in_different_ways_are_each_told_by_their_own() -> None:
     (capture,) = (c for c in CAPTURES if c.name == "members_in_other_zones")
     (fault,) = (i for i in found_in(capture) if not i.expected)

@@ -129,6 +129,60 @@ def test_pods_with_new_names_that_take_the_places_of_old_ones_are_a_deploy() -> 
     assert kinds(incidents_and_marks(new_first)[0]) == [("deploy", 4)]
 
 
+def test_a_newcomer_that_comes_in_the_round_in_which_another_goes_takes_its_place() -> None:
+    """Also where the group has only just come up: this is no part of its start."""
+    group = a_group().joins("p1", at_s=0).joins("p2", at_s=20).leaves("c1", joined=("p3",), at_s=40)
+    assert [(i.kind, i.culprits) for i in incidents_and_marks(group)[0]] == [
+        ("scaling", ("p1", "p2")),
+        ("deploy", ("c1", "p3")),
+    ]
+
+
+def test_who_leaves_and_has_no_successor_was_neither_restarted_nor_replaced() -> None:
+    one = a_group().deploys("c1", from_s=0, each_s=60).leaves("c2", at_s=80)
+    assert [i.title for i in incidents_and_marks(one)[0]] == ["c1 of orders was restarted; c2 left"]
+    two = a_group().deploys("c1", "c2", from_s=0, each_s=60).leaves("c3", at_s=140)
+    assert [i.title for i in incidents_and_marks(two)[0]] == ["Deploy of orders: c1 and c2 were restarted; c3 left"]
+    replaced = a_group().leaves("c1", at_s=0).joins("p1", at_s=20).leaves("c2", at_s=60)
+    assert [i.title for i in incidents_and_marks(replaced)[0]] == [
+        "Deploy of orders: c1 and p1 were restarted or replaced; c2 left"
+    ]
+
+
+def test_members_of_one_name_that_are_replaced_one_by_one_are_a_deploy_and_no_flapping_member() -> None:
+    """librdkafka's client id is `rdkafka` unless somebody sets it; what fails later is a trouble of its own."""
+    group = GroupStory("orders")
+    for name in ("c1", "c2", "c3", "c4"):
+        group.member(name, client_id="rdkafka")
+    group.joins("c1", "c2", "c3", "c4", at_s=-2 * HOUR_S).deploys("c1", "c2", from_s=0, each_s=30)
+    found, _ = incidents_and_marks(group.vanishes("c4", at_s=100).joins("c4", at_s=130))
+    assert kinds(found) == [("deploy", 4), ("member_fault", 2)]
+
+
+def test_one_of_several_members_of_one_name_that_comes_and_goes_for_hours_is_found() -> None:
+    group = GroupStory("orders")
+    for name in ("c1", "c2"):
+        group.member(name, client_id="rdkafka")
+    group.joins("c1", "c2", at_s=-2 * HOUR_S)
+    for minute in range(0, 110, 10):
+        group.leaves("c1", at_s=MINUTE_S * minute).joins("c1", at_s=MINUTE_S * minute + 20)
+    found, _ = incidents_and_marks(group)
+    assert kinds(found) == [("deploy", 22)]
+    assert found[0].severity == "warning"
+
+
+def test_a_connector_that_is_reconfigured_every_ten_seconds_is_one_incident() -> None:
+    """MirrorMaker 2 whose two aliases are one cluster. A change on purpose may take 5 s: after that comes another."""
+    story = GroupStory("mm2", protocol_type="connect", mode="incremental", assignor="sessioned")
+    story.joins("w1", at_s=-HOUR_S)
+    for turn in range(15):
+        story.meets_again(at_s=10 * turn, because="connect_config_changed", changed_connectors=("mirror",))
+    (found,), _ = incidents_and_marks(story)
+    assert (found.kind, len(found.rebalance_ids), found.expected, found.culprits) == (
+        "configuration", 15, False, ("mirror",)
+    )  # fmt: skip
+
+
 def test_more_members_are_no_deploy_nor_are_fewer() -> None:
     found, marks = incidents_and_marks(a_group().joins("c4", at_s=0).joins("c5", at_s=60).leaves("c4", at_s=HOUR_S))
     assert kinds(found) == [("scaling", 2), ("scaling", 1)]
