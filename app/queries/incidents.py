@@ -17,8 +17,10 @@ _HOME_ALIKE = 3
 _TOUCHES = "i.first_at_ms <= ? AND (i.status = 'open' OR i.last_at_ms >= ?)"
 """What is open goes on, however long ago its last rebalance was; so the page Groups counts it as well."""
 _GRAVEST_FIRST = "CASE i.severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
+_STANDS_STILL = "i.status = 'open' AND coalesce(i.still, '') IN ('down', 'empty', 'waiting')"
+"""Somebody stands still, nobody is left, or tasks wait, where the evidence ends."""
 _ORDER = (
-    "i.status <> 'open', i.severity <> 'critical', i.cost_seconds DESC NULLS LAST, "
+    f"i.status <> 'open', NOT ({_STANDS_STILL}), i.severity <> 'critical', i.cost_seconds DESC NULLS LAST, "
     f"{_GRAVEST_FIRST}, CASE i.status WHEN 'open' THEN i.first_at_ms ELSE -i.last_at_ms END, "
     "i.cluster_id, i.incident_id"
 )
@@ -46,7 +48,8 @@ class IncidentQuestions(Tables):
         most: int = 200,
         of_each_kind: int | None = None,
     ) -> list[IncidentRow]:
-        """Those that touch the span, open before over, then by cost. Their number is `incident_count`'s.
+        """Those that touch the span, open before over: what stands still now, then critical ones, then by cost. Their
+        number is `incident_count`'s.
 
         `of_each_kind`: so many of the same kind and severity stand before all others, so that sixty alike do not hide
         the rest. The kind of one that is over is its root cause."""

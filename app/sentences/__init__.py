@@ -5,7 +5,7 @@ from app.sentences.connect import connect, connector_changes, cost_beside_eager,
 from app.sentences.copies import for_chat, postmortem
 from app.sentences.fleet import behind, ended_early, evidence_log, headline, trust
 from app.sentences.group import doubts, group, mostly, standstill
-from app.sentences.incidents import Worst, as_of, cost_of, going_on, since, stands, story
+from app.sentences.incidents import Worst, as_of, cost_of, going_on, since, stands, story, unit_in_words
 from app.sentences.reassignment import (
     MOST_IN_ONE_COMMAND,
     advice,
@@ -60,4 +60,5 @@ __all__ = [
     "stood_still",
     "story",
     "trust",
+    "unit_in_words",
 ]

@@ -37,6 +37,8 @@ class Worst:
     """Members, workers or brokers; none where only the cause is known."""
     cause: str
     cost: str
+    unit: str | None
+    """What stood still; None where no cost is known."""
     advice: str | None
     alike: str
     """How many more there are of its kind, or empty."""
@@ -62,11 +64,22 @@ def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = N
         "Whose doing": fill("<b>{who}</b>: {cause}", who=", ".join(worst.who), cause=worst.cause)
         if worst.who
         else fill("no single member or broker: {cause}", cause=worst.cause),
-        "What it cost": fill("<b>{cost}</b>. {open}", cost=worst.cost, open=_open_cost(counted)),
+        "What it cost": fill(
+            "<b>{cost}</b>. {open}{unit}",
+            cost=worst.cost,
+            open=_open_cost(counted),
+            unit=unit_in_words(worst.unit) if worst.unit is not None else "",
+        ),
     }
     if worst.advice:
         found["What to do"] = words.with_code(worst.advice)
     return found
+
+
+def unit_in_words(unit: str) -> Html:
+    """What a cost counts, for those who meet it for the first time."""
+    thing = "partition or task" if unit == "resource" else unit
+    return fill(" <small>One {thing} that stands still for a minute costs 60.</small>", thing=thing)
 
 
 def _open_words(counted: IncidentCount) -> Html:

@@ -35,7 +35,12 @@ def strip(span: Span) -> None:
         st.html(bars.FLEET_LEGEND, width="content")
     known = [unit for unit, cost in (("partition", fleet.partition_seconds), ("task", fleet.task_seconds)) if cost]
     unit = known[0] if len(known) == 1 else "resource"
-    page.note("In this time {cost}", cost=sentences.cost_of(fleet))
+    is_first = bool(known) and not reader.incident_count(span).open_count  # else the answer says it
+    page.note(
+        "In this time {cost}{unit}",
+        cost=sentences.cost_of(fleet),
+        unit=sentences.unit_in_words(unit) if is_first else "",
+    )
     picture = charts.fleet_strip(counted, span, marks, show, unit)
     said = words.count(int(counted["rebalances"].sum()), "rebalance")
     clicked = page.time_line(picture, f"The fleet over time: {said}, by cluster and cause.", key="fleet-strip")
@@ -58,6 +63,7 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind]) -> sentences.Wors
         + ([f"{len(first.culprits) - MOST_CULPRITS:,} more"] if len(first.culprits) > MOST_CULPRITS else []),
         cause=words.trigger(first.root_cause),
         cost=f"{page.cost_words(first)} of downtime" if first.cost_seconds is not None else page.cost_words(first),
+        unit=first.unit if first.cost_seconds is not None else None,
         advice=words.cut(first.advice, 240) if first.advice else None,
         alike=f", {more:,} more of this kind" if more else "",
     )
@@ -122,7 +128,8 @@ def incidents(span: Span, is_followed: bool) -> None:
     if counted.open_count:
         if counted.open_count > len(open_):
             kinds(alike)
-        page.incident_list(open_, "Open incidents, by cost", "open", with_cluster, badge)
+        order = "Open incidents: what stands still now, then critical ones, then by cost"
+        page.incident_list(open_, order, "open", with_cluster, badge)
         rest(span, True, open_, counted.open_count, with_cluster)
     if counted.over_count:
         heads = not counted.open_count

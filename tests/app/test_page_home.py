@@ -23,7 +23,8 @@ def test_home_says_first_what_is_going_on_and_what_it_cost(opened: Open, full_wa
         in text
     )
     assert "Whose doingc3: a member exceeded its poll interval" in text
-    assert "62.0 partition-seconds of downtime. All that is open: 86.9 partition-seconds." in text
+    assert "62.0 partition-seconds of downtime. All that is open: 86.9 partition-seconds. One partition" in text
+    assert text.count("One partition that stands still for a minute costs 60.") == 1
     assert "2,041 rebalances of 2,006 groups cost 173 partition-seconds and 63.5 task-seconds" in text
     lines = opening_lines(at)
     assert [line["subject"].split()[0] for line in lines[:2]] == ["checkout", "orders"]
@@ -32,6 +33,31 @@ def test_home_says_first_what_is_going_on_and_what_it_cost(opened: Open, full_wa
     assert (storm["cost"], storm["tone"]) == ("62.0 partition-seconds", "critical")
     assert any(name == "What to do:" for name, _ in storm["facts"])
     assert "2026-11-21 14:00 UTC" in text  # up to when each cluster was seen
+
+
+@pytest.mark.parametrize("still", ["down", "empty", "waiting"])
+def test_what_stands_still_now_comes_before_what_cost_more_and_is_quiet(
+    opened: Open, tmp_path: Path, still: str
+) -> None:
+    """At night: the group that nobody reads any more before the storm that is over by itself."""
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    storm = next(i for i in warehouse.read("gold.incident").to_pylist() if i["finding_ids"] == ["f-storm"])
+    one = {**storm, "incident_id": "in:now", "finding_ids": [], "rebalance_ids": [], "severity": "warning"}
+    one |= {"still": still, "cost_seconds": 1.5, "group_ids": ["parcels"], "title": "p1 of parcels vanished"}
+    warehouse.append("gold.incident", rows_to_table("gold.incident", [one]))
+    gold_rows.publish(warehouse)
+    at = opened(tmp_path / "w", "home")
+    assert [line["subject"].split()[0] for line in opening_lines(at)[:2]] == ["parcels", "checkout"]
+    assert "1.5 partition-seconds of downtime" in said(at)
+
+
+def test_where_nothing_is_open_the_unit_is_explained_beside_the_first_cost(opened: Open, tmp_path: Path) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    over = [{**i, "status": "over", "still": "nothing"} for i in warehouse.read("gold.incident").to_pylist()]
+    warehouse.replace("gold.incident", rows_to_table("gold.incident", over), None)
+    gold_rows.publish(warehouse)
+    text = said(opened(tmp_path / "w", "home"))
+    assert text.count("that stands still for a minute costs 60.") == 1
 
 
 def test_homes_numbers_are_not_those_of_a_list_that_is_cut(opened: Open, tmp_path: Path) -> None:
