@@ -64,6 +64,19 @@ def test_every_file_a_make_target_needs_is_there() -> None:
         assert place.exists() or place.with_suffix(".py").exists(), place
 
 
+def test_a_tier_of_tests_is_marked_where_make_looks_for_it() -> None:
+    """It looks for the mark's own words, in modules of tests and in what is shared by a folder of them."""
+    marks = set(re.findall(r"^\t\$\(call tier,[^,]+,([a-z]+)", MAKEFILE, re.MULTILINE)) - {"not"}
+    assert marks == {"spark", "broker", "differential", "airflow", "browser"}
+    pattern = re.compile(rf"mark\.(?:{'|'.join(sorted(marks))})\b")
+    elsewhere = [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("*.py")
+        if not path.name.startswith("test_") and path.name != "conftest.py" and pattern.search(path.read_text())
+    ]
+    assert elsewhere == []
+
+
 def test_no_path_of_a_machine_is_in_a_tracked_file() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {match[0].decode()}"
