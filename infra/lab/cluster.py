@@ -258,7 +258,8 @@ class Cluster(RunFolder):
         if not self.uses_zookeeper:
             self._format(settings_file)
         command = self.java(name, configs.broker_log_layout(self.version), BROKER_HEAP, "kafka.Kafka", settings_file)
-        command[1:1] = self._shape.broker_flags
+        first = command.index("-cp")
+        command[first:first] = self._shape.broker_flags  # of a flag that is given twice the last holds
         self._nodes[name] = Process(name, command, folder=self.folder, output=self.folder / "output" / f"{name}.txt")
 
     def _format(self, settings_file: str) -> None:
