@@ -1,6 +1,6 @@
 """Evidence folders of a fleet that never was: thousands of groups, each a recorded one under another name and time.
 
-    python -m bench.fleet FOLDER [--rebalances 10000] [--days 1] [--seed 1]
+    python -m bench.fleet FOLDER [--rebalances 10000] [--groups N] [--days 1] [--seed 1]
 
 The bytes are real: records and log lines of the golden captures, group by group, of every protocol and library, with
 the group's id and all instants replaced; partitions, offsets, batches, segments and rotated logs are rewritten. A
@@ -204,23 +204,32 @@ def _java_hash(text: str) -> int:
     return value & 0x7FFFFFFF
 
 
-def write_fleet(folder: Path, *, rebalances: int, days: float = 1, seed: int = 1) -> Iterator[Path]:
-    """Each cluster's folder, once it is written. Connect and reassignments come on top of the rebalances asked for."""
+def write_fleet(
+    folder: Path, *, rebalances: int, days: float = 1, seed: int = 1, groups: int | None = None
+) -> Iterator[Path]:
+    """Each cluster's folder, once it is written. Connect and reassignments come on top of the rebalances asked for.
+    `groups`: so many share the rebalances, by doing again what was recorded of them; else each did it once."""
     random = Random(seed)
     by_version = models()
     versions, weights = list(by_version), [len(of_version) for of_version in by_version.values()]
     whole = [capture for capture in CAPTURES if capture.name.startswith(("connect_", "reassign_"))]
     connect = [capture for capture in whole if capture.name.startswith("connect_")]
     reassigned = [capture for capture in whole if capture.name.startswith("reassign_")]
-    left, number, groups = rebalances, 0, 0
-    while left > 0:
+    left, number, written = rebalances, 0, 0
+
+    def is_over() -> bool:
+        return left <= 0 if groups is None else written == groups
+
+    while not is_over():
         (version,) = random.choices(versions, weights)
-        cluster = _Cluster(version)
-        while left > 0 and len(cluster.truth) < GROUPS_OF_A_CLUSTER:
+        cluster, first = _Cluster(version), written
+        while not is_over() and written - first < GROUPS_OF_A_CLUSTER:
             model = random.choice(by_version[version])
-            groups += 1
-            cluster.add(model, f"{model.group_id}-{groups:06d}", BASE_MS + random.randrange(int(days * DAY_MS)))
-            left -= len(model.truth)
+            times = 1 if groups is None else max(1, round(left / (groups - written) / len(model.truth)))
+            written += 1
+            for _ in range(times):
+                cluster.add(model, f"{model.group_id}-{written:06d}", BASE_MS + random.randrange(int(days * DAY_MS)))
+            left -= times * len(model.truth)
         place = folder / f"fleet-{number:04d}"
         cluster.write(place, seed)
         yield place
@@ -243,14 +252,18 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
     options.add_argument("--rebalances", type=int, default=10_000)
+    options.add_argument("--groups", type=int, help="that many; default: each group has what was recorded of it once")
     options.add_argument("--days", type=float, default=1)
     options.add_argument("--seed", type=int, default=1)
     given = options.parse_args()
     counted: Counter[str] = Counter()
-    for place in write_fleet(given.folder, rebalances=given.rebalances, days=given.days, seed=given.seed):
+    wanted = write_fleet(
+        given.folder, rebalances=given.rebalances, days=given.days, seed=given.seed, groups=given.groups
+    )
+    for place in wanted:
         truth = json.loads((place / "truth" / "fleet.json").read_text())["groups"]
         counted["clusters"] += 1
-        counted["groups"] += len(truth)
+        counted["groups"] += len({group["group"] for group in truth})
         counted["rebalances"] += sum(len(group["rebalances"]) for group in truth)
         counted["bytes"] += sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
     print(", ".join(f"{count:,} {what}" for what, count in counted.items()))

@@ -6,6 +6,8 @@ import json
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from bench.fleet import OF_EACH, write_fleet
 from ingest.evidence import import_evidence
 from ingest.landing import Landing
@@ -53,3 +55,14 @@ def test_a_seed_writes_the_same_bytes(tmp_path: Path) -> None:
 
     assert written(1) == written(1)
     assert written(1) != written(2)
+
+
+def test_so_many_groups_share_the_rebalances(tmp_path: Path) -> None:
+    histories = [
+        group
+        for cluster in write_fleet(tmp_path, rebalances=600, groups=40, seed=7)
+        if cluster.name.startswith("fleet-")
+        for group in json.loads((cluster / "truth" / "fleet.json").read_text())["groups"]
+    ]
+    assert len({group["group"] for group in histories}) == 40
+    assert sum(len(group["rebalances"]) for group in histories) == pytest.approx(600, abs=15)
