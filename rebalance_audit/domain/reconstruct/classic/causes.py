@@ -169,16 +169,18 @@ def _without_member_change(before: Before, rebalance: Rebalance, after: Mapping[
             return planned
     # An eager leader without metadata hands nothing out, and joins again when it has metadata: that is no follow-up.
     if rebalance.assignor not in EAGER_ASSIGNORS and _has_taken_away(before):
-        return [follow_up("the generation before took partitions away without giving them on")]
+        return [follow_up("the generation before took partitions away from members that stayed")]
     return []
 
 
 def _has_taken_away(before: Before) -> bool:
-    """Whether somebody had a partition that nobody was given in the record before, or in one before that."""
+    """Whether somebody had a partition that nobody was given in the record before, or in one before that; or a member
+    owned some as it joined, and was not given them again. It gives these up and joins again even if another was given
+    them at once."""
     if any(h.revoked_in is not None for h in before.holdings.values()):
         return True
     there = [parse(member) for member in (before.members or {}).values()]
-    return bool(set().union(*(p.owned for p in there)) - set().union(*(p.assigned or () for p in there)))
+    return any(p.assigned is not None and p.owned - p.assigned for p in there)
 
 
 def _reasonless(before: Before, trigger: Trigger) -> Trigger:

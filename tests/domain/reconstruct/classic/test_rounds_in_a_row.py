@@ -89,6 +89,23 @@ def test_a_leader_that_had_to_let_go_joined_again_for_that_though_no_record_foll
     assert last.trigger == "member_session_expired"
 
 
+@pytest.mark.parametrize("has_lines", [True, False])
+def test_who_gave_something_up_joins_again_though_another_was_given_it_at_once(*, has_lines: bool) -> None:
+    """Seen with Java 2.8.2 at a broker of 2.4.1, which says no more than that c2's metadata changed. The leader gave
+    partition 5 to c3 in the generation in which c2, that owned it, let it go."""
+    story = a_group().generation(1, {"c1": "0 1 2", "c2": "3 4 5"}, at_ms=1_000, assignor=STICKY)
+    before = {"c1": "0 1 2", "c2": "3 4 5"}
+    story.generation(2, {"c1": "0 1 2", "c2": "3 4", "c3": "5"}, at_ms=20_000, assignor=STICKY, owned=before)
+    if has_lines:
+        story.received(2, at_ms=19_990)
+        story.preparing(2, f"Updating metadata for member {member_id('c2')}", at_ms=20_020)
+        story.stabilized(3, at_ms=22_990).received(3, at_ms=22_995)
+    then = {"c1": "0 1 2", "c2": "3 4", "c3": "5"}
+    story.generation(3, then, at_ms=23_000, assignor=STICKY, owned=then)
+    last = rebalances_of(story)[-1]
+    assert (last.trigger, last.expected) == ("cooperative_follow_up", True)
+
+
 @pytest.mark.parametrize(("comes_back", "cause"), [(True, "unknown"), (False, "member_left")])
 def test_a_cooperative_member_may_have_been_stuck_since_before_it_joined_again(*, comes_back: bool, cause: str) -> None:
     """librdkafka joins again without its application: c2 is put out for not polling three seconds later (3.3.2)."""
