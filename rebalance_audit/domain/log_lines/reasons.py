@@ -60,6 +60,8 @@ _JAVA_JOIN_REASONS: tuple[tuple[str, Cause | None], ...] = (
     ("offset commit failed since group is already rebalancing", None),
     ("authentication error in heartbeat thread", None),
     ("connect worker requested rejoin", None),
+    # Streams 3.2 says this of a follow-up at once, too; from 3.3 on `_FOLLOW_UP` tells them apart.
+    ("Scheduled probing rebalance", None),
 )
 _FRANZ_GO_JOIN_REASONS: tuple[tuple[str, Cause | None], ...] = (
     ("after revoking what we lost from a rebalance", Cause.COOPERATIVE_FOLLOW_UP),

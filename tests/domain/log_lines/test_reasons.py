@@ -89,6 +89,8 @@ CASES: list[tuple[str, str | None, str, tuple[str, ...]]] = [
         "streams_probing",
         (M1,),
     ),
+    # Streams 3.2, of a follow-up and of probing alike
+    (f"Leader {M1} re-joining group during Stable", "Scheduled probing rebalance", "leader_rejoined", (M1,)),
     (f"Leader {M1} re-joining group during Stable", "Shutdown requested", "client_requested", (M1,)),
     # franz-go
     (
