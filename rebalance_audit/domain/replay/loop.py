@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 
 Action = Callable[[], None]
+Entry = tuple[float, int, Action]
 
 
 class Loop:
@@ -14,8 +16,14 @@ class Loop:
 
     def __init__(self, from_ms: float) -> None:
         self.now_ms = from_ms
-        self._waiting: list[tuple[float, int, Action]] = []
+        self._planned: list[Entry] = []
+        """What is known before anything happens: hundreds of actions, sorted once. Beside them few wait at a time."""
+        self._waiting: list[Entry] = []
         self._numbers = count()
+
+    def plan(self, at_ms: float, action: Action) -> None:
+        """Like `at`, before `run` is called."""
+        self._planned.append((at_ms if at_ms > self.now_ms else self.now_ms, next(self._numbers), action))
 
     def at(self, at_ms: float, action: Action) -> None:
         heappush(self._waiting, (at_ms if at_ms > self.now_ms else self.now_ms, next(self._numbers), action))
@@ -33,12 +41,26 @@ class Loop:
 
     def run(self, until_ms: float) -> None:
         """Once; what would happen later does not."""
-        waiting = self._waiting
+        waiting, planned = self._waiting, sorted(self._planned, reverse=True)
+        planned.insert(0, (inf, -1, _nothing))
+        entry = planned.pop()
         try:
-            while waiting and waiting[0][0] <= until_ms:
-                self.now_ms, _, action = heappop(waiting)
+            while True:
+                if waiting and waiting[0] < entry:
+                    at_ms, _, action = heappop(waiting)
+                else:
+                    at_ms, _, action = entry
+                    entry = planned.pop() if planned else entry
+                if at_ms > until_ms:
+                    break
+                self.now_ms = at_ms
                 action()
         finally:
             # Actions hold their group, and it holds its loop: only a search for cycles would free them.
             waiting.clear()
+            self._planned.clear()
         self.now_ms = until_ms
+
+
+def _nothing() -> None:
+    """Stands where nothing is planned any more."""

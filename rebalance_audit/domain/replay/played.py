@@ -103,9 +103,9 @@ class PlayedGroup(ABC):
             if life.started is not None:
                 self.plan(self.process_of(life), life.started.draw(self.rng))
         for grown in self.script.grown:
-            self.loop.at(grown.at_ms, partial(self.grows, grown))
+            self.loop.plan(grown.at_ms, partial(self.grows, grown))
         for at_ms in self.script.requested_ms:
-            self.loop.at(at_ms, lambda: self.is_requested(Cause.CLIENT_REQUESTED))
+            self.loop.plan(at_ms, lambda: self.is_requested(Cause.CLIENT_REQUESTED))
         if most_ms < inf:
             self.gives_up_above(most_ms)
         self.loop.run(self.script.until_ms)
@@ -120,7 +120,7 @@ class PlayedGroup(ABC):
         starts_ms = sorted(life.started.at_ms for life in self.script.lives if life.started is not None)
         for at_ms in (self.script.from_ms, *starts_ms[:: len(starts_ms) // CHECKS + 1]):
             to_come_ms = sum(self.topics.values()) * sum(o.lasts_ms for o in outages if o.until_ms > at_ms)
-            self.loop.at(at_ms, partial(self.gives_up_if_above, most_ms - to_come_ms))
+            self.loop.plan(at_ms, partial(self.gives_up_if_above, most_ms - to_come_ms))
 
     def gives_up_if_above(self, most_ms: float) -> None:
         if self.ledger.cost_so_far_ms() > most_ms:
@@ -146,7 +146,7 @@ class PlayedGroup(ABC):
         return life.member_id
 
     def plan(self, process: PlayedProcess, started_ms: float) -> None:
-        self.loop.at(started_ms, lambda: self.starts(process))
+        self.loop.plan(started_ms, lambda: self.starts(process))
         self.plan_end(process, started_ms)
 
     def plan_end(self, process: PlayedProcess, started_ms: float) -> None:
@@ -157,12 +157,12 @@ class PlayedGroup(ABC):
             if self.settings.max_poll_records is not None and stall.full_poll is not None:
                 busy_ms, share = until_ms - since_ms, self.rng.random()
                 until_ms = since_ms + stall.full_poll.shortened_ms(busy_ms, self.settings.max_poll_records, share)
-            self.loop.at(since_ms, partial(self.is_busy, process, until_ms))
+            self.loop.plan(since_ms, partial(self.is_busy, process, until_ms))
         if life.ended is None:
             return
         ended_ms = max(life.ended.draw(self.rng), started_ms)
         by_end = {End.CLOSED: self.closes, End.CRASHED: self.crashes, End.REMOVED: self.is_removed}
-        self.loop.at(ended_ms, partial(by_end[life.end or End.CRASHED], process))
+        self.loop.plan(ended_ms, partial(by_end[life.end or End.CRASHED], process))
 
     def is_there(self, process: PlayedProcess, since_ms: float) -> None:
         """A process that ran before the history begins. Heartbeats of all begin at one join phase; at a random one if
