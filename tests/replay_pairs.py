@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import statistics
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -83,6 +83,11 @@ class Pair:
     def is_wide(self) -> bool:
         """Its range is wider than twice what the runs of either side differ by."""
         return self.upper - self.lower > 2 * max(max(runs) - min(runs) for runs in (self.before, self.after))
+
+    @property
+    def is_met(self) -> bool:
+        """All that is asked of a pair holds at once."""
+        return self.refused is None and self.is_inside and self.is_close and not (self.is_wide or self.confuses)
 
     @property
     def wide_by_chance(self) -> float:
@@ -221,6 +226,14 @@ def table(pairs: Sequence[Pair]) -> Iterator[str]:
         f"{sum(p.is_close for p in said)}, better and worse confused {sum(p.confuses for p in said)}. The range is "
         f"{width:.0%} of the cost wide in the median; wider than twice what the runs of either side differ by it is in "
         f"{sum(p.is_wide for p in said)}, by chance alone it would be in {sum(p.wide_by_chance for p in said):.0f}."
+    )
+    of_libraries = ", ".join(
+        f"{sum(p.is_met for p in pairs if p.library == library)} of {count} of {library}"
+        for library, count in Counter(p.library for p in pairs).most_common()
+    )
+    yield (
+        f"All three at once (mean inside, range not wide, median right) hold in {sum(p.is_met for p in pairs)} of "
+        f"{len(pairs)}: {of_libraries}."
     )
 
 

@@ -28,6 +28,10 @@ SESSION_STEPS_MS = (5_000, 1_000, 500, 100)
 """Sessions are taken for multiples of the first of these that the evidence allows; a choice."""
 SILENCE_SLACK_MS = 200
 """A closing member stops so much before it says so, at most; a choice."""
+COMMITS_MS = 5_000
+"""auto.commit.interval.ms of clients that set nothing."""
+DEFAULT_SESSION_MS = 45_000
+"""group.consumer.session.timeout.ms of brokers that set nothing, which allow none that is shorter."""
 
 LEAST_DELAY_MS = 100
 """A coordinator without a delay may need some tens of milliseconds; a choice."""
@@ -35,6 +39,7 @@ DEFAULT_DELAY_MS = 3_000
 """group.initial.rebalance.delay.ms of brokers that set nothing."""
 
 
+_EXPIRED = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
 _PUT_OUT = frozenset({Cause.MEMBER_POLL_TIMEOUT})
 _SILENT = frozenset(
     {Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED, Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT}
@@ -180,11 +185,11 @@ def server_timing_of(rows: Sequence[Rebalance]) -> Timing:
         and any(m.kind == "moved" for m in r.movements)
     ]  # fmt: skip
     heartbeat_ms = next((ms for ms in SERVER_HEARTBEATS_MS if waits and _falls_on(waits, ms)), 5_000)
-    session_ms = _server_session(rows)
+    session_ms = _server_session(rows, heartbeat_ms)
     measured = (["heartbeat_ms"] if waits else []) + (["session_ms"] if session_ms is not None else [])
     return Timing(
         heartbeat_ms=heartbeat_ms,
-        session_ms=session_ms or 45_000,
+        session_ms=session_ms or DEFAULT_SESSION_MS,
         server_pace=_server_pace(waits, heartbeat_ms),
         is_measured=tuple(measured),
     )
@@ -199,32 +204,43 @@ def _server_pace(waits: Sequence[int], heartbeat_ms: int) -> ServerPace | None:
     return SERVER_PACES[ClientFamily.LIBRDKAFKA if is_early else ClientFamily.JAVA]
 
 
-def _server_session(rows: Sequence[Rebalance]) -> int | None:
-    """The roundest time that no silence contradicts; None without an expiry."""
-    shortest_ms, closed_ms = None, None
+def _server_session(rows: Sequence[Rebalance], beat_ms: int) -> int | None:
+    """The roundest time that no silence contradicts; None without an expiry.
+
+    A killed member's last commit may be older than its last heartbeat, by a commit's interval at most, or newer, by one
+    of heartbeats: under KIP-848 a commit does not restart the session (OffsetMetadataManager.validateOffsetCommit).
+    """
+    silences, closed = [], []
     for row in rows:
-        if row.trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED) or row.started_at_ms is None:
-            continue
-        for movement in row.movements:
-            if movement.stopped_at_lower_ms is None or movement.kind != "moved":
+        expired = _named_by(row, _EXPIRED)
+        for movement in row.movements if row.started_at_ms is not None else ():
+            # What a living member gives up in the same rebalance says nothing.
+            lower_ms, upper_ms = movement.stopped_at_lower_ms, movement.stopped_at_upper_ms
+            if lower_ms is None or movement.kind != "moved" or movement.from_member_id not in expired:
                 continue
-            silent_ms = row.started_at_ms - movement.stopped_at_lower_ms
-            # A killed member wrote its last commit before its last heartbeat: the session is shorter than that silence.
-            shortest_ms = min(silent_ms, shortest_ms or silent_ms)
-            upper_ms = movement.stopped_at_upper_ms
+            silences.append((row.started_at_ms or 0) - lower_ms)
             is_static = row.trigger == Cause.STATIC_MEMBER_EXPIRED
-            if is_static and upper_ms is not None and upper_ms - movement.stopped_at_lower_ms <= SILENCE_SLACK_MS:
+            if is_static and upper_ms is not None and upper_ms - lower_ms <= SILENCE_SLACK_MS:
                 # It committed when it was closed, and its session restarted then.
-                closed_ms = min(silent_ms, closed_ms or silent_ms)
-    if shortest_ms is None:
+                closed.append(silences[-1])
+    if not silences:
         return None
-    most_ms = shortest_ms + SILENCE_SLACK_MS
-    least_ms = 0 if closed_ms is None else closed_ms - SILENCE_SLACK_MS
-    for step_ms in SESSION_STEPS_MS:
-        session_ms = most_ms // step_ms * step_ms
-        if session_ms >= max(least_ms, 1):
-            return session_ms
-    return max(1, shortest_ms)
+    shortest_ms, longest_ms = min(silences), max(silences)
+    at_most_ms, at_least_ms = shortest_ms + SILENCE_SLACK_MS, min(closed, default=0) - SILENCE_SLACK_MS
+    likely_ms = _roundest(max(at_least_ms, 1), at_most_ms) or max(1, shortest_ms)
+    if closed:
+        return likely_ms
+    committed_ms = longest_ms - COMMITS_MS - SILENCE_SLACK_MS
+    if committed_ms <= DEFAULT_SESSION_MS <= shortest_ms + beat_ms:
+        return DEFAULT_SESSION_MS
+    if likely_ms < committed_ms:
+        # Another member would have been silent for longer than its commits are apart.
+        return _roundest(committed_ms, shortest_ms + beat_ms) or likely_ms
+    return likely_ms
+
+
+def _roundest(least_ms: int, most_ms: int) -> int | None:
+    return next((most_ms // step * step for step in SESSION_STEPS_MS if most_ms // step * step >= least_ms), None)
 
 
 def _falls_on(waits: Sequence[int], interval_ms: int) -> bool:

@@ -20,11 +20,13 @@ from rebalance_audit.domain.replay.timing import SERVER_PACES
 from tests.captures import GOLDEN, gathered
 
 PAIRS = Path(__file__).parents[2] / "pairs"
+UNSEEN = PAIRS.with_name("pairs_unseen")
 
 
 @cache
 def histories(capture: str) -> dict[str, list[Rebalance]]:
-    return {g.group_id: [measure(r) for r in reconstruct(g).rebalances] for g in gathered(PAIRS / capture).groups}
+    folder = next(f for f in (PAIRS / capture, UNSEEN / capture) if f.exists())
+    return {g.group_id: [measure(r) for r in reconstruct(g).rebalances] for g in gathered(folder).groups}
 
 
 @pytest.mark.parametrize("run", [1, 2, 3])
@@ -97,3 +99,46 @@ def test_a_static_member_that_closed_shows_the_brokers_session(silence_ms: int, 
         for m in expiry.movements
     ]
     assert server_timing_of([replace(expiry, movements=tuple(moved))]).session_ms == session_ms
+
+
+@pytest.mark.parametrize(
+    ("capture", "group", "session_ms"),
+    [
+        ("k43-4", "deaths.consumer.java.3", 10_000),
+        ("jd44-2", "deaths.consumer.java.2", 10_000),
+        ("k43-1", "deaths.consumer-session.java.1", 20_000),
+        ("k43-0", "deaths.consumer-beat.librdkafka.1", 10_000),
+    ],
+)
+def test_a_commit_after_the_last_heartbeat_makes_no_session_shorter(
+    capture: str, group: str, session_ms: int
+) -> None:
+    """These members were put out 9.0, 9.0 and 18.9 s after their last commit, and others of the same groups 11.0, 14.0
+    and 23.0 s after it; in the last group both after 14.1 s. What the brokers had is in infra/lab/pairs.py."""
+    assert server_timing_of(histories(capture)[group]).session_ms == session_ms
+
+
+def test_what_a_living_member_gives_up_when_another_expires_shows_no_session() -> None:
+    """It stopped half a second before; the member that was killed 6.2 s before. The session was 6 s."""
+    rows = histories("k43-short")["deaths.consumer-short.librdkafka.6"]
+    assert server_timing_of(rows).session_ms == 5_000
+
+
+@pytest.mark.parametrize(
+    ("silences_ms", "session_ms"),
+    [([44_000], 45_000), ([49_800, 46_000], 45_000), ([62_000], 60_000), ([50_000, 75_000], 50_000)],
+)
+def test_the_brokers_default_is_likelier_than_a_rounder_time(silences_ms: list[int], session_ms: int) -> None:
+    """With heartbeats of 5 s and commits every 5 s; the last ones committed more rarely."""
+    expiry = next(
+        r for r in histories("k43-4")["deaths.consumer.java.3"] if r.trigger == Cause.MEMBER_SESSION_EXPIRED
+    )
+    assert expiry.started_at_ms is not None
+    rows = [
+        replace(
+            expiry,
+            movements=tuple(replace(m, stopped_at_lower_ms=expiry.started_at_ms - ms) for m in expiry.movements),
+        )
+        for ms in silences_ms
+    ]
+    assert server_timing_of(rows).session_ms == session_ms
