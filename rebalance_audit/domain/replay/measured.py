@@ -235,12 +235,12 @@ def _server_session(rows: Sequence[Rebalance], beat_ms: int) -> int | None:
         return DEFAULT_SESSION_MS
     if likely_ms < committed_ms:
         # Another member would have been silent for longer than its commits are apart.
-        return _roundest(committed_ms, shortest_ms + beat_ms) or likely_ms
+        return _roundest(committed_ms, shortest_ms + beat_ms, SESSION_STEPS_MS[:1]) or likely_ms
     return likely_ms
 
 
-def _roundest(least_ms: int, most_ms: int) -> int | None:
-    return next((most_ms // step * step for step in SESSION_STEPS_MS if most_ms // step * step >= least_ms), None)
+def _roundest(least_ms: int, most_ms: int, steps_ms: Sequence[int] = SESSION_STEPS_MS) -> int | None:
+    return next((most_ms // step * step for step in steps_ms if most_ms // step * step >= least_ms), None)
 
 
 def _falls_on(waits: Sequence[int], interval_ms: int) -> bool:

@@ -110,9 +110,7 @@ def test_a_static_member_that_closed_shows_the_brokers_session(silence_ms: int, 
         ("k43-0", "deaths.consumer-beat.librdkafka.1", 10_000),
     ],
 )
-def test_a_commit_after_the_last_heartbeat_makes_no_session_shorter(
-    capture: str, group: str, session_ms: int
-) -> None:
+def test_a_commit_after_the_last_heartbeat_makes_no_session_shorter(capture: str, group: str, session_ms: int) -> None:
     """These members were put out 9.0, 9.0 and 18.9 s after their last commit, and others of the same groups 11.0, 14.0
     and 23.0 s after it; in the last group both after 14.1 s. What the brokers had is in infra/lab/pairs.py."""
     assert server_timing_of(histories(capture)[group]).session_ms == session_ms
@@ -130,9 +128,7 @@ def test_what_a_living_member_gives_up_when_another_expires_shows_no_session() -
 )
 def test_the_brokers_default_is_likelier_than_a_rounder_time(silences_ms: list[int], session_ms: int) -> None:
     """With heartbeats of 5 s and commits every 5 s; the last ones committed more rarely."""
-    expiry = next(
-        r for r in histories("k43-4")["deaths.consumer.java.3"] if r.trigger == Cause.MEMBER_SESSION_EXPIRED
-    )
+    expiry = next(r for r in histories("k43-4")["deaths.consumer.java.3"] if r.trigger == Cause.MEMBER_SESSION_EXPIRED)
     assert expiry.started_at_ms is not None
     rows = [
         replace(
