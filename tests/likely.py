@@ -22,9 +22,9 @@ from typing import NamedTuple
 from rebalance_audit.domain.incidents import ClusterRows, incidents_of
 from rebalance_audit.domain.kinds import Basis
 from rebalance_audit.domain.measure import likely
-from rebalance_audit.domain.measure.errors import ALL, ANYWHERE, ERRORS, Spread
+from rebalance_audit.domain.measure.errors import ALL, ANYWHERE, ERRORS, ERRORS_OF_SLOW, Spread
 from rebalance_audit.domain.measure.marks import best_estimate
-from rebalance_audit.domain.measure.pauses import Instant, instant, measure
+from rebalance_audit.domain.measure.pauses import Instant, instant, is_slow, measure
 from rebalance_audit.domain.model import Rebalance, changed
 from rebalance_audit.domain.numbers import cost_of, happened_at_ms
 from rebalance_audit.domain.ranges import Range, of_one_group
@@ -61,6 +61,18 @@ class Sample(NamedTuple):
     """Partitions that go together share it."""
     share: float | None
     """Of the time in which it must have been, if there is one: how much of it was over."""
+    is_slow: bool = False
+    """The rebalance that hands it out was slow itself."""
+
+
+class Table(NamedTuple):
+    """Errors by kind of evidence: of all rebalances, and of those kinds that slow ones show often enough."""
+
+    of_all: Mapping[Basis, Spread]
+    of_slow: Mapping[Basis, Spread]
+
+
+IN_THE_CODE = Table(ERRORS, ERRORS_OF_SLOW)
 
 
 @dataclass(slots=True)
@@ -90,7 +102,8 @@ def samples(capture: Path) -> Iterator[Sample]:
     it look surer."""
     library_of = library_of_clients(capture)
     for evidence in EVIDENCE:
-        for pause, _, movement in matches(capture, evidence):
+        for pause, rebalance, movement in matches(capture, evidence):
+            slow = is_slow(rebalance.joined_at_ms, rebalance.assigned_at_ms)
             for marks, true_ms in (
                 (movement.stop_marks, pause.stopped_at_ms),
                 (movement.resume_marks, pause.resumed_at_ms),
@@ -101,9 +114,8 @@ def samples(capture: Path) -> Iterator[Sample]:
                     owner = OF_SARAMA[best.basis](pause) if best.basis in OF_SARAMA else None
                     if owner is not None and library_of.get((pause.group_id, owner)) != "sarama":
                         continue
-                    yield Sample(
-                        Basis(best.basis), true_ms - seen.estimate, str(capture), true_ms, _share(seen, true_ms)
-                    )
+                    error_ms, share = true_ms - seen.estimate, _share(seen, true_ms)
+                    yield Sample(Basis(best.basis), error_ms, str(capture), true_ms, share, slow)
 
 
 def _share(seen: Instant, true_ms: int) -> float | None:
@@ -113,6 +125,13 @@ def _share(seen: Instant, true_ms: int) -> float | None:
     if window is None or window[1] <= window[0]:
         return None
     return (true_ms - window[0]) / (window[1] - window[0])
+
+
+def table_of(found: Iterable[Sample]) -> Table:
+    """Of slow rebalances only callbacks, where twenty and more are known."""
+    known = list(found)
+    of_slow = errors(s for s in known if s.is_slow and s.basis in ERRORS_OF_SLOW)
+    return Table(errors(known), {basis: s for basis, s in of_slow.items() if s.instants >= FEW})
 
 
 def errors(found: Iterable[Sample]) -> dict[Basis, Spread]:
@@ -164,16 +183,16 @@ Kind = tuple[str, str]
 """(evidence, what is counted)."""
 
 
-def coverage(captures: Iterable[Path], tables: Mapping[Path, Mapping[Basis, Spread]]) -> dict[Kind, Coverage]:
+def coverage(captures: Iterable[Path], tables: Mapping[Path, Table]) -> dict[Kind, Coverage]:
     """Of single pauses, all and by the library that let go, of rebalances' costs, of incidents' and of groups', each
-    capture by its table of errors."""
+    capture by its table of errors. A cost is the sum of so many pauses: the clock's grain counts for each."""
     found: dict[Kind, Coverage] = defaultdict(Coverage)
     for capture in captures:
-        likely.ERRORS = tables[capture]  # type: ignore[attr-defined]
+        likely.ERRORS, likely.ERRORS_OF_SLOW = tables[capture]  # type: ignore[attr-defined]
         library_of = library_of_clients(capture)
         for evidence in EVIDENCE:
-            costs: dict[str, list[tuple[float, Range]]] = defaultdict(list)
-            of_rebalance: dict[str, tuple[float, Rebalance]] = {}
+            costs: dict[str, list[tuple[float, Range, int]]] = defaultdict(list)
+            of_rebalance: dict[str, tuple[float, Rebalance, int]] = {}
             for rebalance, some in _by_rebalance(matches(capture, evidence)).values():
                 seen = measure(changed(rebalance, movements=tuple(m for _, _, m in some)))
                 for (pause, _, _), m in zip(some, seen.movements, strict=True):
@@ -184,28 +203,30 @@ def coverage(captures: Iterable[Path], tables: Mapping[Path, Mapping[Basis, Spre
                 cost = _cost(seen, some)
                 if cost is not None:
                     _add_cost(found[evidence, OF_REBALANCES], *cost, len(some))
-                    costs[rebalance.group_id].append(cost)
-                    of_rebalance[rebalance.rebalance_id] = cost[0], seen
+                    costs[rebalance.group_id].append((*cost, len(some)))
+                    of_rebalance[rebalance.rebalance_id] = cost[0], seen, len(some)
             for of_group in costs.values():
-                total = of_one_group(r for _, r in of_group)
+                truths, ranges, pauses = zip(*of_group, strict=True)
+                total = of_one_group(ranges)
                 assert total is not None
-                _add_cost(found[evidence, OF_GROUPS], math.fsum(t for t, _ in of_group), total, len(of_group))
+                _add_cost(found[evidence, OF_GROUPS], math.fsum(truths), total, sum(pauses))
             for seen_by_clients in _of_incidents(capture, evidence, of_rebalance):
-                truth, rebalances = math.fsum(t for t, _ in seen_by_clients), [r for _, r in seen_by_clients]
+                truths, rebalances, pauses = zip(*seen_by_clients, strict=True)
                 of_all = cost_of(rebalances)
                 assert of_all.estimate is not None
                 assert of_all.likely_lower is not None
                 assert of_all.likely_upper is not None
                 shown = Range(of_all.estimate, of_all.lower, of_all.upper, of_all.likely_lower, of_all.likely_upper)
-                _add_cost(found[evidence, OF_INCIDENTS], truth, shown, len(rebalances))
-    likely.ERRORS = ERRORS  # type: ignore[attr-defined]
+                _add_cost(found[evidence, OF_INCIDENTS], math.fsum(truths), shown, sum(pauses))
+    likely.ERRORS, likely.ERRORS_OF_SLOW = IN_THE_CODE  # type: ignore[attr-defined]
     return dict(found)
 
 
 def _of_incidents(
-    capture: Path, evidence: str, of_rebalance: Mapping[str, tuple[float, Rebalance]]
-) -> Iterator[list[tuple[float, Rebalance]]]:
-    """Of each incident those rebalances whose hand-overs clients saw: what they lost, and the rebalances."""
+    capture: Path, evidence: str, of_rebalance: Mapping[str, tuple[float, Rebalance, int]]
+) -> Iterator[list[tuple[float, Rebalance, int]]]:
+    """Of each incident those rebalances whose hand-overs clients saw: what they lost, the rebalance, and in how many
+    pauses."""
     groups = {group_id: list(r.rebalances) for group_id, r in reconstructed(capture, evidence).items()}
     now_ms = max((happened_at_ms(r) or 0 for rows in groups.values() for r in rows), default=0)
     for incident in incidents_of(ClusterRows(cluster_id="", now_ms=now_ms, groups=groups))[0]:
@@ -236,11 +257,11 @@ def _cost(seen: Rebalance, some: Sequence[Match]) -> tuple[float, Range] | None:
     )
 
 
-def _add_cost(into: Coverage, truth: float, shown: Range, count: int) -> None:
+def _add_cost(into: Coverage, truth: float, shown: Range, pauses: int) -> None:
     width = None
     if shown.estimate >= 1:
         width = (shown.likely_upper - shown.likely_lower) / 2 / shown.estimate
-    into.add(truth, shown.likely_lower, shown.likely_upper, count * CLOCK_GRAIN_MS / 1000, width)
+    into.add(truth, shown.likely_lower, shown.likely_upper, pauses * CLOCK_GRAIN_MS / 1000, width)
 
 
 def report(found: Mapping[Kind, Coverage]) -> str:
@@ -260,28 +281,27 @@ def _cell(c: Coverage | None, *, is_cost: bool) -> str:
     return f"{c.inside} of {c.count}, {c.inside / c.count:.1%}, {f'± {width:.1%}' if is_cost else f'{width:.0f} ms'}"
 
 
-def left_out(captures: Sequence[Path]) -> dict[Path, dict[Basis, Spread]]:
+def left_out(captures: Sequence[Path]) -> dict[Path, Table]:
     """By capture, the table that the others give. A kind that no other shows has no error at all: that counts as a miss
     where it errs."""
     of = {capture: list(samples(capture)) for capture in captures}
     unknown = {basis: Spread(0, 0, 0, ERRORS[basis].window) for basis in Basis}
-    return {
-        capture: unknown | errors(s for other, some in of.items() if other != capture for s in some)
-        for capture in captures
-    }
+    tables = {c: table_of(s for other, some in of.items() if other != c for s in some) for c in captures}
+    return {capture: table._replace(of_all={**unknown, **table.of_all}) for capture, table in tables.items()}
 
 
 def main(arguments: Sequence[str]) -> None:
     blind = [capture for folder in arguments for capture in captures_below(Path(folder))]
     if blind:
         print(f"{len(blind)} captures, by the table in the code:", "", sep="\n")
-        print(report(coverage(blind, dict.fromkeys(blind, ERRORS))))
+        print(report(coverage(blind, dict.fromkeys(blind, IN_THE_CODE))))
         return
     captures = list({(c / "meta.json").read_text(): c for c in reversed(all_captures())}.values())[::-1]
-    print(f"Of {len(captures)} captures:")
-    for basis, s in sorted(errors(s for c in captures for s in samples(c)).items()):
-        window = {None: "", ANYWHERE: ", ANYWHERE", ALL: ", ALL"}.get(s.window, f", {s.window}")
-        print(f"    Basis.{basis.name}: Spread({s.early_ms:_}, {s.late_ms:_}, {s.instants:_}{window}),")
+    for name, table in zip(("all", "slow rebalances"), table_of(s for c in captures for s in samples(c)), strict=True):
+        print(f"Of {len(captures)} captures, {name}:")
+        for basis, s in sorted(table.items()):
+            window = {None: "", ANYWHERE: ", ANYWHERE", ALL: ", ALL"}.get(s.window, f", {s.window}")
+            print(f"    Basis.{basis.name}: Spread({s.early_ms:_}, {s.late_ms:_}, {s.instants:_}{window}),")
     print("", "Each capture by the table that the others give:", "", sep="\n")
     print(report(coverage(captures, left_out(captures))))
 

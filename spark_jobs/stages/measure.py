@@ -22,6 +22,7 @@ from rebalance_audit.domain.measure.pauses import (
     MovementNumbers,
     RebalanceNumbers,
     instant,
+    is_slow,
     movement_numbers,
     rebalance_numbers,
 )
@@ -111,7 +112,12 @@ def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         type_ = movements.items.type
         facts = dict(zip(type_.names, movements.items.flatten(), strict=True))
         kinds, avoidable = facts["kind"].to_pylist(), facts["is_avoidable"].to_pylist()
-        distinct, places = _numbers(kinds, facts)
+        instants = rebalances["joined_at_ms"].to_pylist(), rebalances["assigned_at_ms"].to_pylist()
+        slow = [is_slow(*of_one) for of_one in zip(*instants, strict=True)]
+        of_movements = [
+            flag for flag, (a, b) in zip(slow, pairwise(movements.offsets), strict=True) for _ in range(a, b)
+        ]
+        distinct, places = _numbers(kinds, facts, of_movements)
         numbers = [distinct[place] for place in places]
         is_known = rebalances["resource_count"].is_valid().to_pylist()
         totals = [
@@ -125,13 +131,20 @@ def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(list(rebalances.values()), schema=batch.schema)
 
 
-def _numbers(kinds: list[str], facts: Mapping[str, pa.Array]) -> tuple[list[MovementNumbers], list[int]]:
-    """Numbers of movements, each once, and the place of every movement's: resources that go together share them."""
+def _numbers(
+    kinds: list[str], facts: Mapping[str, pa.Array], slow: list[bool]
+) -> tuple[list[MovementNumbers], list[int]]:
+    """Numbers of movements, each once, and the place of every movement's: resources that go together share them.
+    `slow`: whether its rebalance was, for each movement."""
     stops, stop_places = _instants(facts["stop_marks"])
     resumes, resume_places = _instants(facts["resume_marks"])
     first_commits = facts["first_commit_at_ms"].to_pylist()
-    asked, places = distinct(zip(kinds, stop_places, resume_places, first_commits, strict=True))
-    return [movement_numbers(kind, stops[stop], resumes[resume], at_ms) for kind, stop, resume, at_ms in asked], places
+    asked, places = distinct(zip(kinds, stop_places, resume_places, first_commits, slow, strict=True))
+    numbers = [
+        movement_numbers(kind, stops[stop], resumes[resume], at_ms, is_slow=was_slow)
+        for kind, stop, resume, at_ms, was_slow in asked
+    ]
+    return numbers, places
 
 
 class _MarkFields(NamedTuple):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_audit.domain.detect import ASKED_OF_MEMBERS, ASKED_OF_MOVEMENTS, detect_group
-from rebalance_audit.domain.kinds import EvidenceTier, FindingStatus, ResourceType, Severity
+from rebalance_audit.domain.kinds import Basis, EvidenceTier, FindingStatus, ResourceType, Severity
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import ConnectTask, Finding, Mark, Member, Movement, Rebalance, from_row, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
@@ -130,9 +130,17 @@ MARKS = st.lists(
         rank=st.integers(1, 3),
         detail=st.sampled_from(["its commit", "its log"]),
         ref=st.sampled_from(["a", "b"]),
+        basis=st.sampled_from([None, Basis.DELIVERY]),
     ),
     max_size=4,
 ).map(tuple)
+
+
+def _of_rebalance(
+    movement: st.SearchStrategy[Movement],
+) -> st.SearchStrategy[tuple[int | None, int | None, list[Movement]]]:
+    """(resources, when the assignment came, movements): quick, slow or nobody knows."""
+    return st.tuples(st.sampled_from([None, 6]), st.sampled_from([None, 385, 399]), st.lists(movement, max_size=6))
 
 
 @given(st.data())
@@ -149,10 +157,16 @@ def test_columns_with_any_marks_are_measured_as_each_rebalance_is(data: st.DataO
         first_commit_at_ms=st.sampled_from([None, 200]),
     )
     rows = [
-        Rebalance(cluster_id="c", rebalance_id=str(n), group_id="g", resource_count=count, movements=tuple(movements))
-        for n, (count, movements) in enumerate(
-            data.draw(st.lists(st.tuples(st.sampled_from([None, 6]), st.lists(movement, max_size=6)), max_size=4))
+        Rebalance(
+            cluster_id="c",
+            rebalance_id=str(n),
+            group_id="g",
+            resource_count=count,
+            movements=tuple(movements),
+            joined_at_ms=380,
+            assigned_at_ms=assigned_at_ms,
         )
+        for n, (count, assigned_at_ms, movements) in enumerate(data.draw(st.lists(_of_rebalance(movement), max_size=4)))
     ]
     unmeasured = rows_to_table(TABLE, [to_row(r) | {"place": n} for n, r in enumerate(rows)])
     expected = rows_to_table(TABLE, [to_row(measure(r)) | {"place": n} for n, r in enumerate(rows)])

@@ -72,5 +72,14 @@ ERRORS: Mapping[Basis, Spread] = {
     Basis.EPOCH_RECORD: Spread(43, 126, 156),
     Basis.CONNECT_ROUND: Spread(0, 1_071, 2),
 }
+ERRORS_OF_SLOW: Mapping[Basis, Spread] = {
+    Basis.COMMIT_AFTER_CALLBACK: Spread(29, 0, 32),
+    Basis.COMMIT_AS_IT_LET_GO: Spread(1, 53, 159),
+    Basis.DELIVERY: Spread(6, 106, 175),
+    Basis.DELIVERY_AT_ONCE: Spread(1, 19, 49),
+    Basis.DELIVERY_SOON: Spread(3, 68, 63),
+    Basis.DELIVERY_TO_NEW: Spread(3, 259, 52),
+}
+"""Of classic members' callbacks, where the rebalance was slow itself (`pauses.is_slow`): they are late as it is."""
 NOTHING_BUT_BOUNDS = Spread(0, 0, 0, ANYWHERE)
 """An instant without an estimate: the middle of its bounds."""

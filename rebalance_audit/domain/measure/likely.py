@@ -6,16 +6,24 @@ import math
 
 from rebalance_audit.domain.kinds import Basis
 
-from .errors import ERRORS, NOTHING_BUT_BOUNDS
+from .errors import ERRORS, ERRORS_OF_SLOW, NOTHING_BUT_BOUNDS
 from .marks import inside
 
 
 def likely_instant(
-    estimate: int, lower: int | None, upper: int | None, basis: Basis | None, window: tuple[int, int] | None
+    estimate: int,
+    lower: int | None,
+    upper: int | None,
+    basis: Basis | None,
+    window: tuple[int, int] | None,
+    *,
+    is_slow: bool = False,
 ) -> tuple[int, int]:
     """(from, to), epoch ms: where the instant likely was, around the estimate and inside the bounds. `window`: the time
-    in which it must have been by reasoning, if that is not the bounds'."""
+    in which it must have been by reasoning, if that is not the bounds'. `is_slow`: the rebalance itself was slow."""
     spread = NOTHING_BUT_BOUNDS if basis is None else ERRORS[basis]
+    if is_slow and basis is not None:
+        spread = ERRORS_OF_SLOW.get(basis, spread)
     early, late = estimate - spread.early_ms, estimate + spread.late_ms
     if spread.window is not None:
         if window is None and lower is not None and upper is not None:

@@ -21,6 +21,9 @@ from rebalance_audit.domain.ranges import around
 _BADNESS = ({None: -1} | {tier.value: rank for rank, tier in enumerate(EvidenceTier)}).__getitem__
 OVERLAP_SLACK_MS = 100
 """A negative bound smaller than the slack of its marks is rounding, not an overlap (docs/definitions.md#bounds)."""
+SLOW_MS = 16
+"""From the end of the join phase to the record: above it one pause in six lay outside the range of all, below it one in
+fourteen (docs/measured.md#likely-ranges)."""
 WORKED_ON = frozenset({Basis.REJOIN, Basis.BACK_AFTER_EXPIRY, Basis.MAY_LIVE_ON})
 """Kinds of evidence on owners that were put out while they worked: there a small overlap is one."""
 
@@ -39,11 +42,10 @@ class Instant(NamedTuple):
     may_overlap: bool = False
     """The old owner was put out, and may have worked on beside the new one."""
 
-    @property
-    def likely(self) -> tuple[int, int]:
+    def likely(self, *, is_slow: bool = False) -> tuple[int, int]:
         """(from, to), epoch ms: where it likely was. Ask only where there is an estimate."""
         assert self.estimate is not None
-        return likely_instant(self.estimate, self.lower, self.upper, self.basis, self.window)
+        return likely_instant(self.estimate, self.lower, self.upper, self.basis, self.window, is_slow=is_slow)
 
 
 class MovementNumbers(NamedTuple):
@@ -86,14 +88,23 @@ class RebalanceNumbers(NamedTuple):
     resource_seconds_likely_upper: float | None
 
 
+def is_slow(joined_at_ms: int | None, assigned_at_ms: int | None) -> bool:
+    """Whether the assignment took long after the join phase had ended: the group's machines were busy then, or its
+    broker, and its members' callbacks are late as well. False where either time is not known."""
+    return joined_at_ms is not None and assigned_at_ms is not None and assigned_at_ms - joined_at_ms >= SLOW_MS
+
+
 def measure(rebalance: Rebalance) -> Rebalance:
     """The same rebalance with the numbers of its movements and its own filled in."""
     movements = rebalance.movements
     # Resources that go together share their marks, the very same tuple.
     shared = {id(marks): marks for m in movements for marks in (m.stop_marks, m.resume_marks)}
     instants = {known: instant(marks) for known, marks in shared.items()}
+    slow = is_slow(rebalance.joined_at_ms, rebalance.assigned_at_ms)
     numbers = [
-        movement_numbers(m.kind, instants[id(m.stop_marks)], instants[id(m.resume_marks)], m.first_commit_at_ms)
+        movement_numbers(
+            m.kind, instants[id(m.stop_marks)], instants[id(m.resume_marks)], m.first_commit_at_ms, is_slow=slow
+        )
         for m in movements
     ]
     kinds, avoidable = [m.kind for m in movements], [m.is_avoidable for m in movements]
@@ -142,7 +153,10 @@ def rebalance_numbers(
     )
 
 
-def movement_numbers(kind: str, stop: Instant, resume: Instant, first_commit_at_ms: int | None) -> MovementNumbers:
+def movement_numbers(
+    kind: str, stop: Instant, resume: Instant, first_commit_at_ms: int | None, *, is_slow: bool = False
+) -> MovementNumbers:
+    """`is_slow`: the rebalance that hands it out was slow itself."""
     if kind not in STOOD_STILL:
         return NOT_PAUSING
     if stop.estimate is None or resume.estimate is None:
@@ -158,7 +172,7 @@ def movement_numbers(kind: str, stop: Instant, resume: Instant, first_commit_at_
         estimate = min(estimate, upper)
     if lower is not None:
         estimate = max(estimate, lower)
-    (stop_from, stop_to), (resume_from, resume_to) = stop.likely, resume.likely
+    (stop_from, stop_to), (resume_from, resume_to) = stop.likely(is_slow=is_slow), resume.likely(is_slow=is_slow)
     # Both of an old worker's statuses are wrong, or neither is.
     is_one_cause = stop.basis is Basis.STATUS_OF_OLD_STOP and resume.basis is Basis.STATUS_OF_OLD_START
     together = _added if is_one_cause else math.hypot

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rebalance_audit.domain.kinds import Basis
+from rebalance_audit.domain.kinds import Basis, MovementKind, ResourceType
 from rebalance_audit.domain.measure import likely
-from rebalance_audit.domain.measure.errors import ALL, ANYWHERE, ERRORS, Spread
+from rebalance_audit.domain.measure.errors import ALL, ANYWHERE, ERRORS, ERRORS_OF_SLOW, Spread
 from rebalance_audit.domain.measure.likely import likely_instant
-from rebalance_audit.domain.measure.pauses import Instant, movement_numbers, rebalance_numbers
+from rebalance_audit.domain.measure.pauses import Instant, is_slow, measure, movement_numbers, rebalance_numbers
 from rebalance_audit.domain.model import Movement, Rebalance
 from rebalance_audit.domain.ranges import Range, Reach, of_groups, of_one_group, of_sums
 from tests.captures import CAPTURES
-from tests.likely import PAUSES, Sample, coverage, errors, left_out
+from tests.domain.measure.test_marks import about
+from tests.likely import IN_THE_CODE, PAUSES, Coverage, Sample, coverage, errors, left_out, table_of
 from tests.score import reconstructed
 
 TABLE: Mapping[Basis, Spread] = dict(ERRORS) | {
@@ -23,20 +25,65 @@ TABLE: Mapping[Basis, Spread] = dict(ERRORS) | {
     Basis.COMMIT_AS_IT_LET_GO: Spread(3, 40, 100),
     Basis.SIGNS_OF_LIFE: Spread(0, 0, 0, (0.1, 0.9)),
 }
+SLOW: Mapping[Basis, Spread] = {Basis.DELIVERY: Spread(5, 110, 30)}
 
 
 @pytest.fixture(autouse=True)
 def _a_table_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(likely, "ERRORS", TABLE)
+    monkeypatch.setattr(likely, "ERRORS_OF_SLOW", SLOW)
 
 
 def test_every_kind_of_evidence_has_its_errors() -> None:
     assert set(ERRORS) == set(Basis)
+    assert set(ERRORS_OF_SLOW) < set(Basis)
 
 
 def test_an_instant_reaches_as_far_as_its_kind_errs_and_no_further_than_its_bounds() -> None:
     assert likely_instant(1_000, None, None, Basis.DELIVERY, None) == (996, 1_030)
     assert likely_instant(1_000, 999, 1_010, Basis.DELIVERY, None) == (999, 1_010)
+
+
+def test_a_callback_of_a_slow_rebalance_may_be_later() -> None:
+    assert likely_instant(1_000, None, None, Basis.DELIVERY, None, is_slow=True) == (995, 1_110)
+    of_no_kind_that_was_measured = likely_instant(1_000, None, None, Basis.COMMIT_AS_IT_LET_GO, None, is_slow=True)
+    assert of_no_kind_that_was_measured == likely_instant(1_000, None, None, Basis.COMMIT_AS_IT_LET_GO, None)
+
+
+@pytest.mark.parametrize(
+    ("joined_at_ms", "assigned_at_ms", "slow"),
+    [(1_000, 1_015, False), (1_000, 1_016, True), (None, 1_016, False), (1_000, None, False), (1_016, 1_000, False)],
+)
+def test_a_rebalance_is_slow_by_its_own_record(
+    joined_at_ms: int | None, assigned_at_ms: int | None, *, slow: bool
+) -> None:
+    assert is_slow(joined_at_ms, assigned_at_ms) is slow
+
+
+def test_pauses_of_a_slow_rebalance_have_wider_ranges() -> None:
+    movement = Movement(
+        resource_type=ResourceType.PARTITION,
+        resource="t-0",
+        kind=MovementKind.MOVED,
+        stop_marks=(replace(about(1_000), basis=Basis.COMMIT_AS_IT_LET_GO),),
+        resume_marks=(replace(about(3_000), basis=Basis.DELIVERY),),
+    )
+    ranges = []
+    for assigned_at_ms in (2_905, 2_930):
+        [seen] = measure(
+            Rebalance(
+                cluster_id="c",
+                rebalance_id="c/g/7",
+                group_id="g",
+                resource_count=1,
+                movements=(movement,),
+                joined_at_ms=2_900,
+                assigned_at_ms=assigned_at_ms,
+            )
+        ).movements
+        ranges.append((seen.pause_likely_lower_ms, seen.pause_likely_upper_ms))
+    # Of a quick one √(40² + 4²) below and √(3² + 30²) above; of a slow one √(40² + 5²) and √(3² + 110²).
+    assert ranges == [(1_959, 2_031), (1_959, 2_111)]
 
 
 def test_a_death_lies_in_the_middle_of_the_time_between_two_signs_of_life() -> None:
@@ -109,9 +156,12 @@ def test_likely_ranges_of_captures_lie_inside_the_bounds_and_hold_the_estimate(
             likely_of: tuple[Rebalance | Movement, ...] = (r, *r.movements)
             for it in likely_of:
                 values = (
-                    it.pause_lower_ms, it.pause_likely_lower_ms, it.pause_estimate_ms,
-                    it.pause_likely_upper_ms, it.pause_upper_ms,
-                )  # fmt: skip
+                    it.pause_lower_ms,
+                    it.pause_likely_lower_ms,
+                    it.pause_estimate_ms,
+                    it.pause_likely_upper_ms,
+                    it.pause_upper_ms,
+                )
                 assert (it.pause_estimate_ms is None) == (it.pause_likely_lower_ms is None)
                 known = [v for v in values if v is not None]
                 assert known == sorted(known)
@@ -156,10 +206,32 @@ def test_a_time_that_is_reasoned_stays_as_it_is() -> None:
     assert errors(dead)[Basis.SIGNS_OF_LIFE].window == ANYWHERE
 
 
+def test_slow_rebalances_have_a_table_of_their_own_where_twenty_are_known() -> None:
+    quick, slow = _of_captures(10, range(40)), [s._replace(is_slow=True) for s in _of_captures(10, range(60, 80))]
+    table = table_of([*quick, *(s._replace(true_ms=s.true_ms + 1_000) for s in slow)])
+    assert (table.of_all[Basis.DELIVERY].instants, table.of_slow[Basis.DELIVERY].instants) == (60, 20)
+    assert Basis.DELIVERY not in table_of([*quick, *slow[:19]]).of_slow
+
+
+def test_a_cost_is_judged_alike_whether_it_is_of_a_rebalance_or_of_its_incident() -> None:
+    capture = Path("tests/golden/4.3.0/kafkajs_join_leave_kill")
+    costs: list[tuple[float, float, float]] = []
+
+    def note(into: Coverage, truth: float, shown: Range, pauses: int) -> None:
+        costs.append((truth, shown.likely_lower, pauses))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tests.likely._add_cost", note)
+        coverage([capture], {capture: IN_THE_CODE})
+    # Of each incident of one rebalance the same truth, the same range and as many pauses as of the rebalance.
+    assert any(costs.count(cost) >= 2 for cost in costs)
+    assert {p for _, _, p in costs} != {1}
+
+
 def test_a_capture_is_checked_by_what_the_others_show() -> None:
     one, other = (Path("tests/golden/4.3.0") / name for name in ("kafka_go_join_leave_kill", "kafkajs_join_leave_kill"))
     tables = left_out([one, other])
-    assert tables[one][Basis.COMMIT_AFTER_CALLBACK].instants == 0, "kafkajs's shows nothing of kafka-go's"
-    assert tables[other][Basis.COMMIT_AFTER_CALLBACK].early_ms >= 13
+    assert tables[one].of_all[Basis.COMMIT_AFTER_CALLBACK].instants == 0, "kafkajs's shows nothing of kafka-go's"
+    assert tables[other].of_all[Basis.COMMIT_AFTER_CALLBACK].early_ms >= 13
     found = coverage([one], tables)["all", PAUSES]
     assert found.inside < found.count
