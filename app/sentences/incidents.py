@@ -68,12 +68,18 @@ def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = N
             "<b>{cost}</b>. {open}{unit}",
             cost=worst.cost,
             open=_open_cost(counted),
-            unit=unit_in_words(worst.unit) if worst.unit is not None else "",
+            unit=unit_in_words(unit) if (unit := worst.unit or _open_unit(counted)) is not None else "",
         ),
     }
     if worst.advice:
         found["What to do"] = words.with_code(worst.advice)
     return found
+
+
+def _open_unit(counted: IncidentCount) -> str | None:
+    """The first that `_open_cost` names."""
+    both = ((counted.open_partition_seconds, "partition"), (counted.open_task_seconds, "task"))
+    return next((unit for cost, unit in both if cost), None) if counted.open_count > 1 else None
 
 
 def unit_in_words(unit: str) -> Html:

@@ -43,12 +43,15 @@ def test_what_stands_still_now_comes_before_what_cost_more_and_is_quiet(
     warehouse = gold_rows.write(tmp_path / "w", many=0)
     storm = next(i for i in warehouse.read("gold.incident").to_pylist() if i["finding_ids"] == ["f-storm"])
     one = {**storm, "incident_id": "in:now", "finding_ids": [], "rebalance_ids": [], "severity": "warning"}
-    one |= {"still": still, "cost_seconds": 1.5, "group_ids": ["parcels"], "title": "p1 of parcels vanished"}
+    one |= {"still": still, "cost_seconds": None if still == "empty" else 1.5}
+    one |= {"group_ids": ["parcels"], "title": "p1 of parcels vanished"}
     warehouse.append("gold.incident", rows_to_table("gold.incident", [one]))
     gold_rows.publish(warehouse)
     at = opened(tmp_path / "w", "home")
     assert [line["subject"].split()[0] for line in opening_lines(at)[:2]] == ["parcels", "checkout"]
-    assert "1.5 partition-seconds of downtime" in said(at)
+    cost = "downtime not known" if still == "empty" else "1.5 partition-seconds of downtime"
+    assert cost in said(at)
+    assert said(at).count("A partition still for 1 min costs 60.") == 1  # also where only what all cost is known
 
 
 def test_where_nothing_is_open_the_unit_is_explained_beside_the_first_cost(opened: Open, tmp_path: Path) -> None:
