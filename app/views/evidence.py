@@ -84,7 +84,8 @@ def fields_table(fields: tuple[Field, ...]) -> Html:
     place = Html("<th>bytes</th>") if is_located else Html("")
     head = fill("<thead><tr><th>field</th><th>value</th>{place}</tr></thead>", place=place)
     return fill(
-        '<div class="ra-fields"><table class="ra-table">{head}<tbody>{rows}</tbody></table></div>',
+        '<div class="ra-fields" tabindex="0" role="region" aria-label="fields">'
+        '<table class="ra-table">{head}<tbody>{rows}</tbody></table></div>',
         head=head,
         rows=words.join(rows),
     )
@@ -129,7 +130,8 @@ def dump(raw: bytes, part: str, e: RecordEvidence) -> Html:
     if e.problem_at is not None and e.problem_part == part and e.problem_at >= len(raw):
         drawn.append(fill('<span class="ra-at">{at:06x}</span>  <b class="ra-fault">ends here</b>', at=len(raw)))
     rest = fill('\n<span class="ra-at">{n} more</span>', n=words.count(left_out, "byte")) if left_out else Html("")
-    return fill('<div class="ra-hex">{rows}{rest}</div>', rows=words.join(drawn, "\n"), rest=rest)
+    scrolls = '<div class="ra-hex" tabindex="0" role="region" aria-label="bytes">{rows}{rest}</div>'  # on a phone
+    return fill(scrolls, rows=words.join(drawn, "\n"), rest=rest)
 
 
 def line(e: LineEvidence, offsets: list[tuple[int | None, str | None]]) -> None:

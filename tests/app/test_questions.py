@@ -168,9 +168,11 @@ def axe() -> str:
     return kept.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_has_a_serious_fault_of_access(chromium: Any, demo: Path, address: str, axe: str, scheme: str) -> None:
-    context = chromium.new_context(viewport={"width": 1440, "height": 900}, color_scheme=scheme, bypass_csp=True)
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 1440), ("light", 390)])
+def test_no_page_has_a_serious_fault_of_access(
+    chromium: Any, demo: Path, address: str, axe: str, scheme: str, width: int
+) -> None:
+    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
     page = context.new_page()
     faults = []
     for name, path in pages("full", demo):
