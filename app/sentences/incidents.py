@@ -96,11 +96,13 @@ def _open_words(counted: IncidentCount) -> Html:
         (counted.quiet_count, "quiet now"),
     )
     known = [f"{n:,} {what}" for n, what in counts if n]
+    rest = counted.open_count - sum(n for n, _ in counts)
+    known += [f"{rest:,} of which that is not known"] if known and rest else []
     return fill(
-        "<b>{n} open</b>{c}{known}",
+        "<b>{n} open{c}</b>{known}",
         n=words.count(counted.open_count, "incident"),
         c=critical,
-        known=f" ({', '.join(known)})" if known else "",
+        known=f": {', '.join(known)}" if known else "",
     )
 
 
@@ -109,7 +111,7 @@ def _open_cost(counted: IncidentCount) -> Html:
     if counted.open_count < 2:
         return Html("")
     cost = words.costs(counted.open_partition_seconds, counted.open_task_seconds)
-    unknown = f"of {counted.open_unknown_count:,} not known" if counted.open_unknown_count else ""
+    unknown = f"not known for {counted.open_unknown_count:,}" if counted.open_unknown_count else ""
     return fill(
         "All that is open{since}: {cost}.",
         since=", since it began" if counted.longer_count else "",

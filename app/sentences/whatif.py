@@ -24,7 +24,13 @@ def outcome(change: Change, unit: str) -> Html:
             a=f"{-upper:,.1f}",
             b=f"{-lower:,.1f}",
         )
-    return fill("{settings} would have made no difference that stands out.", settings=settings)
+    return fill(
+        "{settings} may have helped or harmed: {change} in the middle of its replays, likely {a} less to {b} more.",
+        settings=settings,
+        change=f"{abs(saved):,.1f} {unit}-seconds {'less' if saved >= 0 else 'more'}",
+        a=f"{upper or 0.0:,.1f}",
+        b=f"{max(0.0, -lower):,.1f}",
+    )
 
 
 def saving(change: Change, unit: str) -> Html:

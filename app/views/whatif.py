@@ -29,7 +29,7 @@ def verdict(c: Change) -> str:
             f"costs {-c.saved_seconds:,.1f} s more (likely {-c.saved_upper_seconds:,.1f} to "
             f"{-c.saved_lower_seconds:,.1f})"
         )
-    return "no difference that stands out"
+    return f"may help or harm ({-c.saved_upper_seconds:+,.1f} to {-c.saved_lower_seconds:+,.1f} s)"
 
 
 def fit(c: Change) -> str:
@@ -98,7 +98,7 @@ def of_group(changes: list[Change]) -> None:
 
 
 def to_paste(asked: dict[str, str], families: Families, is_connect: bool) -> None:
-    page.note("To paste, where it belongs; it is read at the next start:")
+    page.note("To paste into the configuration of what the first line names, which reads it when it starts:")
     for client, lines in properties(asked, (), families, is_connect=is_connect).items():
         if client == LACKING:
             for line in lines:
@@ -128,12 +128,12 @@ def fleet(changes: list[Change]) -> None:
         )
     )
     page.note(
-        "Click a row for what to set, what it does and its price. The history of each group was replayed under other "
-        "settings; the best change of each is listed. Seconds are of each partition or task that nobody worked on. "
-        "Waits for a first assignment count, too, and a member that was too slow counts from when the group put it "
-        "out, so they are not the cost on other pages. Nor are times in which no member ran, ten minutes at most at "
-        "once: they count where other settings change them, and are no saving if the group was stopped on purpose. "
-        "How sure it is stands in docs/whatif.md."
+        "Click a row for what to set, where, what it does and its price. The history of each group was replayed under "
+        "other settings, and the best change of each is listed. One partition or task on which nobody works for a "
+        "second is one second. These are not the costs of other pages: waits for a first assignment count here, too, "
+        "and so do times in which no member ran (ten minutes of each at most) where a change would alter them. That "
+        "is no saving if the group was stopped on purpose. How replays did against real clusters is in "
+        "docs/whatif.md."
     )
     listed = sorted(changes, key=lambda c: not saves(c))[:MOST]
     page.clickable_table(

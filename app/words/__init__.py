@@ -20,6 +20,7 @@ from app.words.foreign import (
     resources,
     unbroken,
     visible,
+    whole_sentences,
     with_code,
 )
 from app.words.holdings import HOLDS
@@ -124,6 +125,7 @@ __all__ = [
     "utc_in",
     "visible",
     "when",
+    "whole_sentences",
     "with_code",
     "zone",
 ]

@@ -83,6 +83,14 @@ def cut(text: str, most: int = LONGEST_NAME) -> str:
     return f"{text[: most - 1 - tail]}\u2026{text[len(text) - tail :]}"
 
 
+def whole_sentences(text: str, most: int) -> str:
+    """As much of the text as ends with a sentence, or a part of one, within so many characters."""
+    if len(text) <= most:
+        return text
+    ends = [m.start() for m in re.finditer(r"[.;]\s", text[:most])]
+    return f"{text[: ends[-1]]}." if ends else cut(text, most)
+
+
 def name(text: str | None, most: int = LONGEST_NAME) -> str:
     """A client's text as plain text: visible and cut. Not escaped yet."""
     if text is None:

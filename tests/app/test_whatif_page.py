@@ -91,7 +91,12 @@ def test_what_saves_for_certain_is_listed_before_what_may_be_chance(
         SAVES, group_id="unsure-app", saved_seconds=20.0, saved_lower_seconds=-5.0, saved_upper_seconds=45.0
     )
     said = page_of(tmp_path / "w", monkeypatch, SAVES, unsure)
-    assert said.index("orders-app") < said.index("unsure-app") < said.index("no difference that stands out")
+    assert said.index("orders-app") < said.index("unsure-app") < said.index("may help or harm (-45.0 to +5.0 s)")
+    of_group = page_of(tmp_path / "w", monkeypatch, unsure, cluster="c1", group="unsure-app")
+    assert (
+        "may have helped or harmed: 20.0 partition-seconds less in the middle of its replays, likely 45.0 less to 5.0 "
+        "more." in of_group
+    )
 
 
 def test_a_group_shows_what_helps_and_what_would_cost_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,6 +110,14 @@ def test_a_cut_name_keeps_the_whole_of_it_in_its_tooltip() -> None:
     assert "…" in shown
 
 
+def test_advice_is_cut_where_a_sentence_ends() -> None:
+    said = "Look at the host; its log says why. If it restarts, a static member keeps its partitions."
+    assert words.whole_sentences(said, 200) == said
+    assert words.whole_sentences(said, 60) == "Look at the host; its log says why."
+    assert words.whole_sentences(said, 30) == "Look at the host."
+    assert words.whole_sentences("a" * 40, 11) == "aaaaa\u2026aaaaa"
+
+
 def test_an_absent_name_and_an_empty_one_differ() -> None:
     assert words.name(None) == "not known"
     assert words.name("") == "‹empty›"
