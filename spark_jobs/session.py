@@ -97,16 +97,6 @@ _EVERYWHERE = {
 """What the stages rely on. All else is the cluster's: spark-defaults.conf, spark-submit and the environment say it."""
 
 
-_KEEPS_MEMORY = {
-    "MALLOC_MMAP_THRESHOLD_": str(64 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
-    "MALLOC_TOP_PAD_": str(16 << 20),
-    "MIMALLOC_PURGE_DELAY": "-1",
-}
-"""For the C library and Arrow in Python workers. Batches of megabytes come and go; memory that is given back after each
-must be mapped and zeroed again for the next."""
-
-
 def _on_this_machine(java: str, driver_memory: str | None, partitions: int) -> dict[str, str]:
     """Settings for Spark on this machine alone, which a cluster does not need."""
     # Workers take `python3` from PATH, not the running environment: ModuleNotFoundError inside tasks.
@@ -129,7 +119,6 @@ def _on_this_machine(java: str, driver_memory: str | None, partitions: int) -> d
         "spark.sql.warehouse.dir": str(_scratch() / "catalog"),
         "spark.local.dir": str(_scratch()),
         "spark.driver.extraJavaOptions": _java_options(java),
-        **{f"spark.executorEnv.{name}": value for name, value in _KEEPS_MEMORY.items()},
     }
 
 
