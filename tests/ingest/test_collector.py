@@ -32,8 +32,8 @@ def produce(producer: Producer, topic: str, partition: int, *records: tuple[byte
 
 
 def landed(warehouse: Path, noun: str) -> list[dict[str, Any]]:
-    folder = warehouse / "landing" / noun
-    return list(ds.dataset(folder).to_table().to_pylist()) if folder.is_dir() else []
+    files = sorted((warehouse / "landing" / noun).glob("*.parquet"))  # not one that is being written
+    return list(ds.dataset([str(file) for file in files]).to_table().to_pylist()) if files else []
 
 
 def places(warehouse: Path) -> list[tuple[str, int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ def older_release(patch: pytest.MonkeyPatch) -> None:
         for part in reconstruct_in_windows(*args, **more):
             yield replace(part, rebalances=tuple(changed(r, trigger_detail="of old") for r in part.rebalances))
 
-    def no_pauses(kinds: Sequence[str], facts: Mapping[str, Any]) -> tuple[list[MovementNumbers], list[int]]:
+    def no_pauses(kinds: Sequence[str], *_: Any) -> tuple[list[MovementNumbers], list[int]]:
         return [NOT_PAUSING], [0] * len(kinds)
 
     patch.setattr(reconstruct, "reconstruct_in_windows", other_words)
