@@ -25,7 +25,8 @@ TABLE = "silver.rebalance"
 
 @pytest.fixture(scope="module")
 def rebalances() -> list[list[object]]:
-    return [list(reconstruct(group).rebalances) for capture in CAPTURES for group in gathered(capture).groups]
+    """Of every third capture; all protocols are among them."""
+    return [list(reconstruct(group).rebalances) for capture in CAPTURES[::3] for group in gathered(capture).groups]
 
 
 def test_columns_say_what_rows_say(rebalances: list[list[object]]) -> None:

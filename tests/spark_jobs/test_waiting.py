@@ -164,7 +164,7 @@ def loud_by_chance(draw: random.Random, monkeypatch: pytest.MonkeyPatch) -> list
 
 
 @pytest.mark.parametrize("with_loud", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))  # evidence in its order, and out of it
 def test_any_order_repeat_crash_and_restart_give_the_same_tables(
     steps: list[Landed],
     expected: dict[str, list[str]],
