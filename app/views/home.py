@@ -65,7 +65,7 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind]) -> sentences.Wors
         cost=f"{page.cost_words(first)} of downtime" if first.cost_seconds is not None else page.cost_words(first),
         unit=first.unit if first.cost_seconds is not None else None,
         advice=words.whole_sentences(first.advice, 300) if first.advice else None,
-        alike=f", {more:,} more of this kind" if more else "",
+        alike=f"; {more:,} more of this kind" if more else "",
     )
 
 
