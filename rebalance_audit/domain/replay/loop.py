@@ -40,17 +40,13 @@ class Loop:
         heappush(self._waiting, (*place, action))
 
     def run(self, until_ms: float) -> None:
-        """Once; what would happen later does not."""
+        """Once; what would happen later does not. `until_ms` is finite."""
         waiting, planned = self._waiting, sorted(self._planned, reverse=True)
         planned.insert(0, (inf, -1, _nothing))
-        entry = planned.pop()
         try:
             while True:
-                if waiting and waiting[0] < entry:
-                    at_ms, _, action = heappop(waiting)
-                else:
-                    at_ms, _, action = entry
-                    entry = planned.pop() if planned else entry
+                is_next = waiting and waiting[0] < planned[-1]
+                at_ms, _, action = heappop(waiting) if is_next else planned.pop()
                 if at_ms > until_ms:
                     break
                 self.now_ms = at_ms

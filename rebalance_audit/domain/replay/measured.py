@@ -212,13 +212,15 @@ def _server_session(rows: Sequence[Rebalance], beat_ms: int) -> int | None:
     """
     silences, closed = [], []
     for row in rows:
+        if row.started_at_ms is None:
+            continue
         expired = _named_by(row, _EXPIRED)
-        for movement in row.movements if row.started_at_ms is not None else ():
+        for movement in row.movements:
             # What a living member gives up in the same rebalance says nothing.
             lower_ms, upper_ms = movement.stopped_at_lower_ms, movement.stopped_at_upper_ms
             if lower_ms is None or movement.kind != "moved" or movement.from_member_id not in expired:
                 continue
-            silences.append((row.started_at_ms or 0) - lower_ms)
+            silences.append(row.started_at_ms - lower_ms)
             is_static = row.trigger == Cause.STATIC_MEMBER_EXPIRED
             if is_static and upper_ms is not None and upper_ms - lower_ms <= SILENCE_SLACK_MS:
                 # It committed when it was closed, and its session restarted then.

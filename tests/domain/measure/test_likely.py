@@ -156,12 +156,9 @@ def test_likely_ranges_of_captures_lie_inside_the_bounds_and_hold_the_estimate(
             likely_of: tuple[Rebalance | Movement, ...] = (r, *r.movements)
             for it in likely_of:
                 values = (
-                    it.pause_lower_ms,
-                    it.pause_likely_lower_ms,
-                    it.pause_estimate_ms,
-                    it.pause_likely_upper_ms,
-                    it.pause_upper_ms,
-                )
+                    it.pause_lower_ms, it.pause_likely_lower_ms, it.pause_estimate_ms,
+                    it.pause_likely_upper_ms, it.pause_upper_ms,
+                )  # fmt: skip
                 assert (it.pause_estimate_ms is None) == (it.pause_likely_lower_ms is None)
                 known = [v for v in values if v is not None]
                 assert known == sorted(known)
