@@ -131,6 +131,12 @@ class StreamsMembers(Members):
         self.driver.rest(9)
         self.follow()
 
+    def expires(self, name: str, rest_s: float) -> None:
+        """Its session ends: it was killed or frozen, or closed, which Streams does without leaving."""
+        self.expect(Cause.MEMBER_SESSION_EXPIRED, [name])
+        self.driver.rest(rest_s)
+        self.follow()
+
     def follow(self) -> None:
         """Wait until they have settled; how many rounds follow the first one is theirs."""
         self.settle()

@@ -183,9 +183,7 @@ def relay_of_streams(driver: Driver) -> None:
         members.come(name)
     driver.rest(chance.uniform(4, 7))
     driver.freeze("w1")
-    members.expect(Cause.MEMBER_SESSION_EXPIRED, ["w1"])
-    driver.rest(chance.uniform(15, 17))
-    members.follow()
+    members.expires("w1", chance.uniform(15, 17))
     driver.thaw("w1")
     members.expect(Cause.MEMBER_JOINED, ["w1"])
     driver.rest(8)
@@ -193,9 +191,7 @@ def relay_of_streams(driver: Driver) -> None:
     members.come("w3")
     driver.rest(chance.uniform(3, 6))
     driver.kill("w2")
-    members.expect(Cause.MEMBER_SESSION_EXPIRED, ["w2"])
-    driver.rest(13)
-    members.follow()
+    members.expires("w2", 13)
 
 
 @scenario(connect_workers=2, worker_properties={"scheduled.rebalance.max.delay.ms": 12_000})

@@ -149,15 +149,11 @@ def streams_leader_lost(driver: Driver) -> None:
     members.come("w2")
     driver.rest(chance.uniform(5, 8))
     driver.kill("w1")
-    members.expect(Cause.MEMBER_SESSION_EXPIRED, ["w1"])
-    driver.rest(12)
-    members.follow()
+    members.expires("w1", 12)
     members.come("w3")
     driver.rest(chance.uniform(5, 8))
     driver.leave("w2")
-    members.expect(Cause.MEMBER_SESSION_EXPIRED, ["w2"])
-    driver.rest(12)
-    members.follow()
+    members.expires("w2", 12)
     members.come("w1")
 
 
