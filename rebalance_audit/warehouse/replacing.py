@@ -3,9 +3,7 @@ written again."""
 
 from __future__ import annotations
 
-import uuid
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,52 +13,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.warehouse.arrow_tables import rows_at, rows_where, whole
+from rebalance_audit.warehouse.arrow_tables import whole
 from rebalance_audit.warehouse.comparing import agreeing, differing_rows, hash_of, is_few, of_keys
 from rebalance_audit.warehouse.comparing_on_disk import Places, compared_on_disk
-from rebalance_audit.warehouse.file_sizes import (
-    JOINED_ROWS,
-    SOON_REPLACED_AT_ONCE,
-    in_order,
-    leading_column,
-    most_rows,
-    soon_replaced,
-)
-from rebalance_audit.warehouse.kept_columns import chosen_rows, put_rows, row_group
+from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, in_order, most_rows, soon_replaced
+from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import (
-    SOON_REPLACED,
-    SOON_REPLACED_ROWS,
-    TAIL,
-    TAIL_ROWS,
-    Least,
-    held_in,
-    is_soon_replaced,
-    is_tail,
-    row_count_in,
-    row_group_bytes,
-    row_groups_of,
-)
+from rebalance_audit.warehouse.row_groups import Least, is_soon_replaced, row_count_in, row_group_bytes, row_groups_of
+from rebalance_audit.warehouse.rows_in_files import FileWriter, in_tables_of, other_rows, row_groups, rows_in
+from rebalance_audit.warehouse.short_lived_rows import fill_leaves
 from rebalance_audit.warehouse.storage import relation
 
 _IN_MEMORY_ROWS = 5_000
-"""Up to this many rows that are already in files are read and split. Of more rows, a file whose rows are all new is
-linked as it is."""
+"""Up to this many rows that arrive in files are compared in memory. Of more, a file whose rows are all new is linked as
+it is."""
 _ASKED_AT_MOST = 5_000
 """For at most this many values of a key's column, only row groups that may hold one are read."""
 _PLACED_BYTES = 48 << 20
 """Up to so many bytes of stored rows, as Parquet has them unpacked, are in memory. Few keys may have very many rows:
 one group's whole history."""
-_TO_TAIL = range(8, 251)
-"""So many new rows go into the tail. Of more, several lie in most leaves that are written anyway. Of fewer, few leaves
-are written again when the rows come once more, and beside a quiet cluster they do not."""
-_LEAF_ROWS_AT_MOST = 2_400
-"""If the leaves out of which a commit takes rows hold more rows than this, as in a round of hundreds of groups,
-neighbours become one file of SOON_REPLACED_AT_ONCE rows. To open, read and write fifty rows of 155 columns takes more
-than half as long as 250, and each stage does it again. A later commit that changes few groups splits those that it
-touches."""
-_ROUND_ROWS = 2_500
-"""If more new rows come, it is no round but a backfill, after which there may be quiet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +64,7 @@ def differing(
     parts = _in_memory(data, schema)
     read: dict[str, pa.Table] = {}
     placed = _placed(schema, files, keys, since, read) if keys.num_rows else _placed_schema(schema).empty_table()
-    writer = _Writer(table, folder, schema)
+    writer = FileWriter(table, folder, schema)
     places: Mapping[str, Places]
     if placed is None or parts is None:
         asked = files if placed is not None else _files_asked(files, keys)
@@ -120,7 +91,7 @@ def differing(
     mixed: list[str] = []
     kept = _join_others(writer, others, read)
     if leaves:
-        fresh = _fill_leaves(writer, leaves, fresh, read, kept, mixed)
+        fresh = fill_leaves(writer, leaves, fresh, read, kept, mixed)
     key_schema = pa.schema([schema.field(column) for column in columns])
     return Differing(sorted(places), kept, mixed, fresh, changed.cast(key_schema))
 
@@ -167,14 +138,14 @@ def _by_file(rows: pa.Table) -> dict[str, list[int]]:
     return places
 
 
-def _part_of(writer: _Writer, places: Mapping[str, Places]) -> list[pa.Table | str]:
+def _part_of(writer: FileWriter, places: Mapping[str, Places]) -> list[pa.Table | str]:
     """Some rows of files: a file by its name if all of its rows are meant, else its rows, in new files where they are
     many."""
     fresh: list[pa.Table | str] = [file for file, at in places.items() if len(at) == row_count_in(file)]
     whole_files = set(fresh)
     some = {file: at for file, at in places.items() if file not in whole_files}
     most = most_rows(writer.table, is_soon_replaced=False)
-    for rows in _cut(_rows_at(some, writer.schema), most):
+    for rows in in_tables_of(rows_in(some, writer.schema), most):
         if rows.num_rows < most:
             fresh.append(rows)
             continue
@@ -192,7 +163,7 @@ def _in_memory(data: pa.Table | Sequence[str], schema: pa.Schema) -> list[pa.Tab
         return [whole(data, schema)]
     if sum(row_count_in(file) for file in data) > _IN_MEMORY_ROWS:
         return None
-    return [whole(pa.concat_tables(_row_groups(file)), schema) for file in data]
+    return [whole(pa.concat_tables(row_groups(file)), schema) for file in data]
 
 
 def _by_part(parts: Sequence[pa.Table], rows: npt.NDArray[np.int64]) -> dict[int, Places]:
@@ -284,22 +255,7 @@ def _least(keys: pa.Table, since: str | None, few: Mapping[str, list[str | None]
     return Least(since, of, by_value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    """Writes new files into the table's folder."""
-
-    table: str
-    folder: str
-    schema: pa.Schema
-
-    def write(self, rows: pa.Table, kind: str) -> str:
-        """The new file's name."""
-        name = f"{kind}-{uuid.uuid4().hex}.parquet"
-        put_rows(self.table, f"{self.folder}/{name}", rows)
-        return name
-
-
-def _join_others(writer: _Writer, gone: Mapping[str, Places], read: Mapping[str, pa.Table]) -> list[str]:
+def _join_others(writer: FileWriter, gone: Mapping[str, Places], read: Mapping[str, pa.Table]) -> list[str]:
     """The new files with the other rows of these files. Files with few rows left are joined into one."""
     batches: list[list[str]] = []
     filled = 0
@@ -314,204 +270,6 @@ def _join_others(writer: _Writer, gone: Mapping[str, Places], read: Mapping[str,
     most = most_rows(writer.table, is_soon_replaced=False)
     kept = []
     for batch in batches:
-        others = _others({file: gone[file] for file in batch}, writer.schema, read)
-        kept += [writer.write(rows, "part") for rows in _cut(others, most)]
+        others = other_rows({file: gone[file] for file in batch}, writer.schema, read)
+        kept += [writer.write(rows, "part") for rows in in_tables_of(others, most)]
     return kept
-
-
-def _fill_leaves(
-    writer: _Writer,
-    gone: Mapping[str, Places],
-    fresh: Sequence[pa.Table | str],
-    read: Mapping[str, pa.Table],
-    kept: list[str],
-    mixed: list[str],
-) -> list[pa.Table | str]:
-    """Writes what is left of these files, whose rows are replaced before long again, and the new rows of that kind. The
-    files' names are added to `kept` and `mixed`. Returns the rest of `fresh`.
-
-    A round's new rows beside a busy cluster go into the tail: most of them come again within seconds, and then one
-    small file is written instead of one for each group. Others go into the leaves of their neighbours, so that a group
-    stays in one file."""
-    schema = writer.schema
-    left: list[pa.Table | str] = []
-    new: list[pa.Table] = []
-    for rows in fresh:
-        if isinstance(rows, str) and not (is_soon_replaced(rows) and row_count_in(rows) <= _IN_MEMORY_ROWS):
-            left.append(rows)
-            continue
-        held = whole(pa.concat_tables(_row_groups(rows)), schema) if isinstance(rows, str) else rows
-        is_soon = soon_replaced(writer.table, held)
-        left += [part for part in [rows_where(held, pc.invert(is_soon))] if part.num_rows]
-        new.append(rows_where(held, is_soon))
-    arriving = pa.concat_tables([schema.empty_table(), *new])
-    if arriving.num_rows in _TO_TAIL:
-        _add_to_tail(writer, gone, arriving, read, kept, mixed)
-        return left
-    is_round = _are_many(gone) and arriving.num_rows <= _ROUND_ROWS
-    loose = (_add_to_many_leaves if is_round else _add_to_leaves)(writer, gone, arriving, read, kept, mixed)
-    return [*left, loose] if loose.num_rows else left
-
-
-def _add_to_tail(
-    writer: _Writer,
-    gone: Mapping[str, Places],
-    arriving: pa.Table,
-    read: Mapping[str, pa.Table],
-    kept: list[str],
-    mixed: list[str],
-) -> None:
-    """Of leaves the rest is written alone. Tails from which rows go become one, in the order in which rows came; where
-    it is too long its first rows stay behind in a file of their own, until `small_files` sorts such files into
-    leaves."""
-    fullest_first = sorted(filter(is_tail, gone), key=lambda file: (-row_count_in(file), file))
-    tails = {file: gone[file] for file in fullest_first}
-    leaves = {file: places for file, places in sorted(gone.items()) if file not in tails}
-    if _are_many(gone):
-        _add_to_many_leaves(writer, leaves, writer.schema.empty_table(), read, kept, mixed)
-        leaves = {}
-    for file, places in leaves.items():
-        if row_count_in(file) > len(places):
-            kept.append(writer.write(pa.concat_tables(_others({file: places}, writer.schema, read)), SOON_REPLACED))
-    waiting = pa.concat_tables([writer.schema.empty_table(), *_others(tails, writer.schema, read)])
-    while waiting.num_rows >= SOON_REPLACED_ROWS and waiting.num_rows + arriving.num_rows > TAIL_ROWS:
-        kept.append(writer.write(waiting.slice(0, SOON_REPLACED_ROWS), TAIL))
-        waiting = waiting.slice(SOON_REPLACED_ROWS)
-    if waiting.num_rows or arriving.num_rows:
-        name = writer.write(pa.concat_tables([waiting, arriving]), TAIL)
-        (mixed if arriving.num_rows else kept).append(name)
-
-
-def _add_to_leaves(
-    writer: _Writer,
-    gone: Mapping[str, Places],
-    arriving: pa.Table,
-    read: Mapping[str, pa.Table],
-    kept: list[str],
-    mixed: list[str],
-) -> pa.Table:
-    """Each leaf is written with the new rows that lie between its first and its last one. Returns those that lie in
-    none."""
-    schema, by = writer.schema, leading_column(writer.table)
-    at = arriving[by].to_pylist()
-    taken: set[int] = set()
-    for file, places in sorted(gone.items()):
-        held = read[file] if file in read else pa.concat_tables(_row_groups(file))
-        bounds = pc.min_max(held[by]).as_py()
-        inside = [
-            n for n, value in enumerate(at)
-            if n not in taken and None not in (value, bounds["min"]) and bounds["min"] <= value <= bounds["max"]
-        ]  # fmt: skip
-        taken.update(inside)
-        rows = pa.concat_tables(
-            [*_others({file: places}, schema, {file: held}), rows_at(arriving, pa.array(inside, pa.int64()))]
-        )
-        # A process that writes many rows leaves long ones. To part such a one at once takes twice as long as to halve
-        # it whenever it is touched.
-        most = max(SOON_REPLACED_ROWS, -(-row_count_in(file) // 2))
-        parts = _even_parts(in_order(writer.table, rows), most)
-        names = [writer.write(part, SOON_REPLACED) for part in parts]
-        (mixed if inside else kept).extend(names)
-    return rows_at(arriving, pa.array([n for n in range(len(at)) if n not in taken], pa.int64()))
-
-
-def _are_many(gone: Mapping[str, Places]) -> bool:
-    return sum(row_count_in(file) for file in gone if not is_tail(file)) > _LEAF_ROWS_AT_MOST
-
-
-def _add_to_many_leaves(
-    writer: _Writer,
-    gone: Mapping[str, Places],
-    arriving: pa.Table,
-    read: Mapping[str, pa.Table],
-    kept: list[str],
-    mixed: list[str],
-) -> pa.Table:
-    """Neighbouring leaves, and what is left of tails, become one file with the new rows between them. Returns no row:
-    new ones are in one of them."""
-    by, is_new = leading_column(writer.table), "is new"
-    first = {file: _first(file, by) for file in gone if not is_tail(file)}
-    leaves = sorted(first, key=lambda file: (first[file], file))
-    tails = {file: places for file, places in gone.items() if is_tail(file)}
-    loose = pa.concat_tables([arriving, *_others(tails, writer.schema, read)])
-    loose = loose.append_column(is_new, pa.array(np.arange(loose.num_rows) < arriving.num_rows))
-    loose = loose.take(pc.sort_indices(pc.fill_null(loose[by], "")))
-    values = [value or "" for value in loose[by].to_pylist()]
-    waiting: list[pa.Table] = []
-    begin = 0
-    for at, file in enumerate(leaves):
-        others = pa.concat_tables(_others({file: gone[file]}, writer.schema, read))
-        waiting.append(others.append_column(is_new, pa.array(np.zeros(others.num_rows, np.bool_))))
-        is_last = at + 1 == len(leaves)
-        end = len(values) if is_last else bisect_left(values, first[leaves[at + 1]], begin)
-        waiting.append(loose.slice(begin, end - begin))
-        begin = end
-        if is_last or sum(map(len, waiting)) > SOON_REPLACED_AT_ONCE - SOON_REPLACED_ROWS:
-            rows = in_order(writer.table, pa.concat_tables(waiting))
-            waiting = []
-            for part in _even_parts(rows, SOON_REPLACED_AT_ONCE):
-                name = writer.write(part.select(writer.schema.names), SOON_REPLACED)
-                (mixed if pc.any(part[is_new]).as_py() else kept).append(name)
-    return arriving.slice(0, 0)
-
-
-def _even_parts(rows: pa.Table, most: int) -> Iterator[pa.Table]:
-    """As few parts as hold at most so many rows each, of about one size."""
-    parts = -(-rows.num_rows // most)
-    size = -(-rows.num_rows // parts) if parts else 0
-    return (rows.slice(part * size, size) for part in range(parts))
-
-
-def _first(file: str, column: str) -> str:
-    """The least value of the column; of none the empty one."""
-    return min((str(held.first) for held in held_in(file, column) if held.first is not None), default="")
-
-
-def _others(gone: Mapping[str, Places], schema: pa.Schema, read: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
-    """The rows of these files without those in these places, in their order, one row group at a time."""
-    for group, is_named in _with_places(gone, read):
-        named = np.flatnonzero(is_named).tolist()
-        # Not a filter: it would copy all columns.
-        edges = zip([0, *(at + 1 for at in named)], [*named, group.num_rows], strict=True)
-        parts = [group.slice(begin, end - begin) for begin, end in edges if begin < end]
-        yield whole(pa.concat_tables(parts) if parts else group.slice(0, 0), schema)
-
-
-def _rows_at(places: Mapping[str, Places], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows of these files in these places, in their order, one row group at a time."""
-    for group, is_named in _with_places(places, {}):
-        if is_named.any():
-            yield whole(group.filter(pa.array(is_named)), schema)
-
-
-def _with_places(
-    places: Mapping[str, Places], read: Mapping[str, pa.Table]
-) -> Iterator[tuple[pa.Table, npt.NDArray[np.bool_]]]:
-    """The row groups of these files, each with whether a row is in one of the places."""
-    for file, rows in places.items():
-        is_named = np.zeros(row_count_in(file), np.bool_)
-        is_named[np.asarray(rows, np.int64)] = True
-        at = 0
-        for group in [read[file]] if file in read else _row_groups(file):
-            yield group, is_named[at : at + group.num_rows]
-            at += group.num_rows
-
-
-def _row_groups(file: str) -> Iterator[pa.Table]:
-    for number in range(len(row_group_bytes(file))):
-        yield row_group(file, number)
-
-
-def _cut(parts: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:
-    """The same rows in tables of `most` rows, but for the last one."""
-    waiting: list[pa.Table] = []
-    count = 0
-    for part in parts:
-        waiting.append(part)
-        count += part.num_rows
-        while count >= most:
-            joined = pa.concat_tables(waiting)
-            yield joined.slice(0, most)
-            waiting, count = [joined.slice(most)], count - most
-    if count:
-        yield pa.concat_tables(waiting)

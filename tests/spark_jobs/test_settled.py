@@ -16,7 +16,7 @@ import pytest
 from bench.growing_cluster import GrowingCluster
 from ingest.landing import Landing
 from rebalance_audit.domain.gather.windows import reconstruct_in_windows
-from rebalance_audit.warehouse import replacing, small_files, upkeep
+from rebalance_audit.warehouse import short_lived_rows, small_files, upkeep
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import kept_votes, pipeline
 from spark_jobs.group_evidence import node_pairs
@@ -204,9 +204,9 @@ def test_all_stages_at_every_step_change_single_rows_and_say_the_same(
 ) -> None:
     """What measure and publish take from row to row, with files that are joined all the time."""
     monkeypatch.setattr(upkeep, "SMALL_FILES", 3)
-    monkeypatch.setattr(replacing, "_TO_TAIL", range(1, 5))
-    monkeypatch.setattr(replacing, "TAIL_ROWS", 4)
-    monkeypatch.setattr(replacing, "_LEAF_ROWS_AT_MOST", 8)
+    monkeypatch.setattr(short_lived_rows, "_TO_TAIL", range(1, 5))
+    monkeypatch.setattr(short_lived_rows, "TAIL_ROWS", 4)
+    monkeypatch.setattr(short_lived_rows, "_LEAF_ROWS_AT_MOST", 8)
     monkeypatch.setattr(small_files, "RUNS", 2)
     monkeypatch.setattr(small_files, "_APPENDED_TIERS", (2, 4, 8))
     monkeypatch.setattr(small_files, "LARGE_FILES", 2)

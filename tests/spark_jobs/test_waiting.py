@@ -16,7 +16,7 @@ from bench.group_events import CLUSTER, OFFSETS_TOPIC
 from bench.growing_cluster import COMMITS, FlushedRun, WrittenRebalance, commit
 from ingest.landing import Landing
 from ingest.readings import LogText, SourceReading
-from rebalance_audit.warehouse import landing_files, replacing, upkeep
+from rebalance_audit.warehouse import landing_files, short_lived_rows, upkeep
 from rebalance_audit.warehouse.row_groups import is_tail
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import loud, pipeline
@@ -33,12 +33,12 @@ STEP_MS = 2_000
 
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replacing, "_LEAF_ROWS_AT_MOST", 8)
-    monkeypatch.setattr(replacing, "SOON_REPLACED_AT_ONCE", 5)
+    monkeypatch.setattr(short_lived_rows, "_LEAF_ROWS_AT_MOST", 8)
+    monkeypatch.setattr(short_lived_rows, "SOON_REPLACED_AT_ONCE", 5)
     monkeypatch.setattr(decode, "LEAST_RECORDS", 1)
-    monkeypatch.setattr(replacing, "_TO_TAIL", range(1, 5))
-    monkeypatch.setattr(replacing, "TAIL_ROWS", 4)
-    monkeypatch.setattr(replacing, "SOON_REPLACED_ROWS", 2)
+    monkeypatch.setattr(short_lived_rows, "_TO_TAIL", range(1, 5))
+    monkeypatch.setattr(short_lived_rows, "TAIL_ROWS", 4)
+    monkeypatch.setattr(short_lived_rows, "SOON_REPLACED_ROWS", 2)
 
 
 class Busy:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rebalance_audit.warehouse import comparing, comparing_on_disk, replacing
+from rebalance_audit.warehouse import comparing, comparing_on_disk, replacing, short_lived_rows
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.row_groups import TAIL_ROWS, footer, is_tail, row_groups_of
 from rebalance_audit.warehouse.small_files import SMALL_FILES
@@ -217,7 +217,7 @@ def test_a_long_leaf_is_halved_whenever_it_is_touched(tmp_path: Path) -> None:
 def test_a_round_of_many_groups_joins_neighbours_into_larger_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replacing, "_LEAF_ROWS_AT_MOST", 500)
+    monkeypatch.setattr(short_lived_rows, "_LEAF_ROWS_AT_MOST", 500)
     warehouse = Warehouse.open(tmp_path, create=True)
     many = {f"g{n:04}": "1" for n in range(1_000)}
     warehouse.append(FINDING, findings(**many))
