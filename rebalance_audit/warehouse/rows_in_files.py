@@ -32,8 +32,8 @@ class FileWriter:
 
 
 def other_rows(gone: Mapping[str, Places], schema: pa.Schema, read: Mapping[str, pa.Table]) -> Iterator[pa.Table]:
-    """The rows of these files without those in these places, in their order, one row group at a time. `read` has the rows
-    of files that were read as a whole."""
+    """The rows of these files without those in these places, in their order, one row group at a time. `read` has the
+    rows of files that were read as a whole."""
     for group, is_named in _with_places(gone, read):
         named = np.flatnonzero(is_named).tolist()
         # Not a filter: it would copy all columns.
