@@ -20,7 +20,7 @@ HEAD_SEARCH_LINES = 1000
 
 
 class LastEvent(Enum):
-    """What happens to the last event of a file, which the next line may continue."""
+    """What is done with the last event of a file, which the next line may continue."""
 
     GIVEN = "given"
     """The file is finished."""

@@ -140,8 +140,8 @@ def metadata_files(folder: Path) -> list[Path]:
 
 
 def metadata_runs(sources: Iterable[SourceMetadata], *, size: int = 50_000) -> Iterator[RecordRun]:
-    """The same records as rows for a landing. Checkpoints stand under a topic name of their own: their offsets are
-    places in a file."""
+    """Records of metadata logs as rows for a landing. Checkpoints stand under a topic name of their own: their offsets
+    are places in a file."""
     for (topic, node), run in itertools.groupby(sources, lambda s: (bronze_topic(s.snapshot), s.node)):
         while rows := [
             _row(s.offset, s.timestamp_ms, s.key, s.value, s.epoch, s.is_control) for s in itertools.islice(run, size)

@@ -49,8 +49,8 @@ def refusal(config: Mapping[str, Any], reported: Sequence[str]) -> str | None:
 
 
 def guess(config: Mapping[str, Any]) -> str | None:
-    """A likely reason where a broker accepts the connection and closes it without an answer; None if nobody is
-    there."""
+    """The likely reason, as a sentence, why a broker accepts the connection and closes it without an answer; None if
+    nobody is there."""
     protocol = _protocol(config)
     for host, port in _addresses(config):
         try:

@@ -74,7 +74,7 @@ class VotesByCluster:
         """Of the open ones."""
 
     def of(self, cluster_id: str) -> ClusterVotes:
-        """Not to be changed; see `put`."""
+        """The votes of this cluster. Do not change them; see `put`."""
         found = self._open.get(cluster_id)
         if found is None:
             packed = self._packed.get(cluster_id)

@@ -46,7 +46,7 @@ def number_param(name: str) -> int | None:
 
 
 def carried() -> dict[str, str]:
-    """The time and zone of this address, for every link away from it."""
+    """The parameters of the address that say time and zone. Every link away from the page carries them."""
     return {name: st.query_params[name] for name in (*_TIME_PARAMS, "zone") if st.query_params.get(name)}
 
 
@@ -95,7 +95,7 @@ def span_of(whole: Span, default: str, marks: Sequence[MarkRow] = ()) -> Span:
 
 
 def set_span(from_ms: int, to_ms: int) -> None:
-    """Into the address: what a drag on a picture chose."""
+    """Put a span that was chosen, as by a drag on a picture, into the address."""
     _forget()
     st.query_params.update({"from": str(from_ms), "to": str(to_ms)})
 

@@ -19,7 +19,7 @@ class ResponseQuestions(Tables):
         return (*super().newest(), (responses.TABLE, self._warehouse.version(responses.TABLE)))
 
     def responses(self) -> list[Response]:
-        """All there are, by time; not bound to a publication."""
+        """All responses, by time, as they are now: they do not wait for a publication."""
         version = self._warehouse.version(responses.TABLE)
         key = ("responses", version)
         return self.built(key, lambda: self._seen(responses.responses(self._warehouse)))
@@ -49,7 +49,7 @@ class ResponseQuestions(Tables):
         return {(row["cluster_id"], row["incident_id"]) for row in rows}
 
     def alerts_about(self, incident_id: str) -> list[AlertNote] | None:
-        """What was sent of it, by time; None where that cannot be read."""
+        """The alerts that were sent about this incident, by time; None if that cannot be read."""
         try:
             notes = sent_about(state_of(self.location), incident_id)
             return [AlertNote(**note) for note in notes]

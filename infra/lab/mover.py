@@ -92,7 +92,7 @@ class Mover:
         return found
 
     def fill(self, topic: str, megabytes: float) -> None:
-        """Into every partition of the topic, so that copying takes time."""
+        """Produce so many megabytes into every partition of the topic, so that copying it takes time."""
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "linger.ms": 20})

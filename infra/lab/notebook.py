@@ -78,7 +78,8 @@ class Notebook:
         return number in seen
 
     def expect_if_written(self, group: str, trigger: str, by: Iterable[str], **facts: Any) -> bool:
-        """The same where no client says it: it came if its coordinator says that it ended, or began an epoch."""
+        """Expect a rebalance that no client saw, if the coordinator's log shows that it ended or began an epoch.
+        Returns whether it does."""
         number = self._next_number(group)
         logs = [log for folder in self.cluster.log_folders.values() for log in folder.glob("server.log*")]
         texts = [log.read_text() for log in logs]

@@ -114,7 +114,8 @@ class _Sending:
             self.failures.append(f"{sender.name} did not take a silence, it is kept for the next time: {failure}")
 
     def forget(self, keys: Sequence[str]) -> None:
-        """What is no longer in any table; and note what each target does not get, for `waiting_count`."""
+        """Forget what was sent about incidents that are in no table any more. Note which incidents each target does not
+        get, for `waiting_count`."""
         asked = self._asked
         ids = {i.incident_id for i in asked.current}
         forget(self.state, ids | set(asked.except_ids))

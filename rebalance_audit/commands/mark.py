@@ -88,7 +88,8 @@ def moment(text: str, now_ms: int, name: str = "--at") -> int:
 
 
 def store(opened: Any, marks: list[Any]) -> None:
-    """Written and published at once; the same mark twice is there once. Waits a little for another writer."""
+    """Write these marks and publish them at once. A mark that is there already is not written twice. Waits a little for
+    another writer."""
     import pyarrow as pa
 
     from rebalance_audit.domain.incidents import mark_row

@@ -141,7 +141,8 @@ def _split_status_key(text: str) -> tuple[StatusKind, str, int | None, str | Non
 
 
 def decode_config(key: bytes, value: bytes | None) -> ConnectConfig:
-    """The same for a value as written and for one that `redact_config` has been through. Raises DecodeError."""
+    """What a record of Connect's config topic says. The answer is the same for a value as it was written and for one
+    that `redact_config` made of it. Raises DecodeError."""
     kind, connector, task, namespace = _split_config_key(_key_text(key))
     if value is None:
         return ConnectConfig(kind=kind, connector=connector, task=task, is_tombstone=True)

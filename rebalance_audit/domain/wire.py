@@ -258,10 +258,11 @@ class Reader:
             raise DecodeError(refused.reason, refused.at, inside, refused.part) from None
 
     def tags(self, known: Mapping[int, Callable[[Reader], None]]) -> UnknownTags:
-        """The tagged fields at the end of a struct: known ones are read, others are kept.
+        """The tagged fields at the end of a struct: known ones are read, others are kept. A struct that is not flexible
+        has none.
 
-        Not flexible: there are none. Like Kafka we ask neither that tags ascend nor that a known field uses up its
-        size, which only those skip by who do not know the field; of a field that comes twice the last one counts.
+        Like Kafka, this does not ask that tags ascend, nor that a known field uses up its stated size: only a reader
+        that does not know the field skips by that size. If a field comes twice, the last one counts.
         """
         if not self.flexible:
             return ()

@@ -55,12 +55,12 @@ def keep(warehouse: Warehouse, now: Present) -> None:
 
 
 def kept(warehouse: Warehouse, cluster_id: str) -> Present | None:
-    """None where there is none, or one of another version."""
+    """What was kept of this cluster's present state; None if nothing was, or by another version."""
     return _present(warehouse.recall(_note(cluster_id)))
 
 
 def all_kept(warehouse: Warehouse) -> list[Present]:
-    """Of all clusters, as `kept`."""
+    """What was kept of the present state of all clusters, in the order of the notes' names."""
     notes = (warehouse.recall(name) for name in sorted(warehouse.notes()) if name.startswith(NOTES))
     return [now for now in map(_present, notes) if now is not None]
 

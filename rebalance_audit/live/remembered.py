@@ -135,7 +135,7 @@ class RememberedCluster:
         return incident if began_ms is None else replace(incident, first_at_ms=began_ms)
 
     def incident_ids(self) -> Collection[str]:
-        """Those in memory."""
+        """The ids of the incidents in memory."""
         return (self._incidents or {}).keys()
 
     def _known_at(self, now_ms: int) -> dict[str, Incident]:

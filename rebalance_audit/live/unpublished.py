@@ -91,7 +91,7 @@ class Unpublished:
             self._new_incidents.pop(incident_id, None)
 
     def published(self, until: float) -> None:
-        """The tables hold all that was landed before this moment of the clock."""
+        """Note that the tables hold all that was landed before this moment of the clock."""
         for owners, new in ((self._groups, self._new_groups), (self._incidents, self._new_incidents)):
             for name in [name for name, owner in owners.items() if owner.at < until]:
                 del owners[name]

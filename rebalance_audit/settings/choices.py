@@ -95,7 +95,8 @@ class AppLogin:
 
 
 def login_of(settings: Settings) -> AppLogin | None:
-    """None: nobody is asked who they are. Raises SettingsError for a secret that is not there."""
+    """How visitors of the app log in; None if nobody is asked who they are. Raises SettingsError if a secret is not
+    there."""
     login = settings.app.login
     if login is None:
         return None
@@ -126,7 +127,8 @@ def links_of(settings: Settings) -> str | None:
 
 
 def outward_of(settings: Settings) -> Outward | None:
-    """None: the settings name no receiver. Raises SettingsError for a secret that is not there."""
+    """The receivers of traces and annotations; None if the settings name none. Raises SettingsError if a secret is not
+    there."""
     traces, annotations = settings.traces, settings.annotations
     if traces is None and annotations is None:
         return None
@@ -163,8 +165,8 @@ def _names_of(settings: Settings) -> dict[str, str]:
 
 
 def routes_of(settings: Settings) -> Routes | None:
-    """None: no team names a target, and every target gets everything. Raises SettingsError for a secret that is not
-    there."""
+    """Which targets get the alerts of which team; None if no team names a target, and every target gets everything.
+    Raises SettingsError if a secret is not there."""
     named = {name for team in settings.teams for name in team.alerts}
     by_key = {
         key_of(revealed(target.url)): frozenset(team.name for team in settings.teams if target.name in team.alerts)

@@ -86,7 +86,7 @@ def to_note(just_in: JustInRows) -> dict[str, Any]:
 
 
 def from_note(note: Mapping[str, Any]) -> JustInRows:
-    """Raises ValueError, KeyError or TypeError for one that this release did not write."""
+    """The rows that a note keeps. Raises ValueError, KeyError or TypeError if this release did not write the note."""
     return JustInRows(
         rows={name: _from_text(name, text) for name, text in note["rows"].items() if name in KEYS},
         gone={key: [(str(cluster), str(id_)) for cluster, id_ in pairs] for key, pairs in note["gone"].items()},

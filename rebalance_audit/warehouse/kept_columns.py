@@ -114,8 +114,8 @@ def is_small(file: str, number: int) -> bool:
 
 
 def row_group(file: str, number: int, names: Sequence[str] | None = None, schema: pa.Schema | None = None) -> pa.Table:
-    """These columns of a row group (None: all), without those that the file lacks. A file never changes. `schema`: of
-    structs more than its fields need not be there."""
+    """These columns of a row group (None: all), without those that the file lacks. They are kept, since a file never
+    changes. `schema`: fields of structs that it does not name may be left out."""
     there = columns_of(file)
     listed = list(there) if names is None else [name for name in names if name in there]
     held = _kept.of(file, number)
@@ -196,8 +196,8 @@ class Chosen:
 def chosen_rows(
     files: Sequence[str], schema: pa.Schema, keys: Mapping[str, Collection[str | None]], least: Least | None = None
 ) -> Iterator[Chosen]:
-    """The rows that have one of few values in each column of `keys`; columns that a file lacks are null in it. None
-    among the values: null is one.
+    """The rows that have one of few values in each column of `keys`; the value None stands for null. Columns that a
+    file lacks are null.
 
     Wide columns are read only from row groups with such a row. For a handful of rows of a wide table this takes a fifth
     of what DuckDB does.

@@ -14,9 +14,10 @@ class Publications(DeltaTables):
     """`published.json`: replaced as a whole, by one writer."""
 
     def is_gone(self, name: str) -> bool:
-        """Whether the last publication knew rows of the table, and it is not there: then it is no empty one.
+        """Whether the last publication knew rows of the table and the table is not there: it was removed, and is not
+        just empty.
 
-        Version 0 makes a table and holds no row; publications of old name it for a gold.whatif that nobody had made.
+        Version 0 makes a table and holds no row. Old publications name it for a gold.whatif that nobody had made.
         """
         manifest = self.publication()
         known = {**manifest.get("consumed", {}), **manifest.get("versions", {})}

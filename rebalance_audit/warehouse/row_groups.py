@@ -49,9 +49,9 @@ def open_writer(
     *,
     has_dictionaries: bool = True,
 ) -> pq.ParquetWriter:
-    """No row is looked up by what is inside its lists, and hardly any two marks or refs are alike. Without statistics
-    and dictionaries for those a file is smaller, and is written in four fifths of the time. `footers` is given the
-    file's own when it is closed."""
+    """A writer of a Parquet file that keeps no statistics and no dictionaries for what is inside lists. No row is
+    looked up by that, and hardly any two marks or refs are alike: the file is smaller, and is written in four fifths of
+    the time. When the file is closed, its footer is added to `footers`."""
     flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
     return pq.ParquetWriter(
         path,

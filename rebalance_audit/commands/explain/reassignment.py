@@ -93,7 +93,7 @@ def write(
     output: Output,
     groups: Mapping[int, Sequence[str]] | None = None,
 ) -> None:
-    """`groups`: those each partition of __consumer_offsets coordinates."""
+    """Print these reassignments. `groups`: by partition of __consumer_offsets, the groups that it coordinates."""
     from rebalance_audit.domain.detect.wording import folded
     from rebalance_audit.domain.explain.layout import hanging
     from rebalance_audit.domain.explain.reassignment import explain, unzoned

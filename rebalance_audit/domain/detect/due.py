@@ -56,7 +56,8 @@ def may_begin(first_at_ms: int, at_ms: int, before_ms: int, now_ms: int, limits:
 
 
 def longest_hold_ms(overrides: Iterable[Mapping[str, Any]]) -> int:
-    """`may_begin` is false for every state that began longer ago, under any limits that these overrides make."""
+    """How long ago a state can have begun for which `may_begin` is true, at most, under any limits that these overrides
+    make."""
     longest_ms = max(of[name] for of in (asdict(DEFAULT), *overrides) for name in _HOLDS if name in of)
     return 2 * int(longest_ms) + FIRST_STEP_MS  # what is shown of a length lags behind it
 

@@ -56,7 +56,7 @@ class ConnectorChange:
 
 
 def connector_changes(rebalances: Sequence[Rebalance]) -> tuple[ConnectorChange, ...]:
-    """`rebalances`: of one Connect group, measured, in order. In the order of the changes."""
+    """The changes of connectors, in their order. `rebalances`: those of one Connect group, measured, in order."""
     settled = [
         r for r in rebalances if r.protocol_type == "connect" and r.outcome in (Outcome.COMPLETED, Outcome.EMPTIED)
     ]

@@ -42,7 +42,8 @@ class ConnectStory:
 
 
 def connect_stories(rebalances: Sequence[Rebalance]) -> tuple[ConnectStory, ...]:
-    """`rebalances`: of one Connect group, measured, in order. In the order in which the stories begin."""
+    """The stories that these rebalances tell, in the order in which they begin. `rebalances`: those of one Connect
+    group, measured, in order."""
     settled = [
         r
         for r in rebalances

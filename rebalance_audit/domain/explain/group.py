@@ -87,7 +87,7 @@ def explain(
 
 
 def explain_dict(explanation: Explanation) -> dict[str, Any]:
-    """The same for `--output json`; text from clients as it is, JSON escapes it."""
+    """The explanation as `--output json` prints it. Text from clients stays as it is, since JSON escapes it."""
     found = asdict(explanation)
     for finding in found["findings"]:
         finding["numbers"] = numbers_of(finding["numbers"])
@@ -95,8 +95,8 @@ def explain_dict(explanation: Explanation) -> dict[str, Any]:
 
 
 def explain_text(explanation: Explanation, width: int = 110, *, bounds: bool = False) -> str:
-    """The same for a terminal of `width` columns; no line is longer unless a single word is. `bounds`: hard bounds,
-    too, beside the likely ranges."""
+    """The explanation for a terminal of `width` columns. A line is longer only if a single word is. `bounds`: print
+    hard bounds, too, beside the likely ranges."""
     width = max(width, 40)
     title = shown(explanation.group_id, max(width - 4, 20))
     head = hanging(f"{title}   {explanation.kind}", width, len(title) + 3 if len(title) < width // 3 else 3)

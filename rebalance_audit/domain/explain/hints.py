@@ -70,7 +70,7 @@ class HalfSeen(Protocol):
 
 
 def missing_evidence(r: HalfSeen) -> tuple[str, ...]:
-    """What is missing of a rebalance whose evidence is not complete."""
+    """Which evidence of this rebalance is missing, in words. Only for one whose evidence is not complete."""
     if r.outcome == Outcome.MISSING:
         return ("every record and line of it",)
     if r.outcome == Outcome.OPEN:

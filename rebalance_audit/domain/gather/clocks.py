@@ -254,7 +254,8 @@ def pairs_by_node(events: Iterable[LogEvent], records: Iterable[GroupRecord]) ->
 def paired(
     lines: Iterable[tuple[str, int, Hashable | None]], answers: Iterable[tuple[Hashable, int]]
 ) -> dict[str, list[tuple[int, int]]]:
-    """The same of lines as (node, local time, `subject_of` it), and of what `instants_of` gives of all records."""
+    """By node, pairs of a line's local time and the instant of the record that it belongs to. `lines`: (node, local
+    time, `subject_of` the line). `answers`: what `instants_of` gives for all records."""
     instants: dict[Hashable, list[int]] = defaultdict(list)
     for subject, at_ms in answers:
         instants[subject].append(at_ms)
@@ -274,7 +275,7 @@ def subject_of(line: LogEvent) -> Hashable | None:
 
 
 def instants_of(group_record: GroupRecord) -> list[tuple[Hashable, int]]:
-    """The subjects of the lines that belong to a record, each with its instant."""
+    """The subjects of the log lines that belong to this record, each with its instant by the record."""
     record: Any = group_record.record
     value, group_id = record.value, record.key.group_id
     if value is None:
@@ -293,7 +294,7 @@ EPOCH_RECORDS = ("ConsumerGroupMetadata", "ShareGroupMetadata", "StreamsGroupMet
 def instants_of_generation(
     group_id: str, generation: int, at_ms: int, stable_at_ms: int | None, has_members: bool
 ) -> list[tuple[Hashable, int]]:
-    """The same of a GroupMetadata record. `stable_at_ms`: its currentStateTimestamp."""
+    """As `instants_of`, for a GroupMetadata record of this generation. `stable_at_ms`: its currentStateTimestamp."""
     if not has_members:
         return [((LogKind.EMPTIED, group_id, generation), at_ms)]
     found: list[tuple[Hashable, int]] = [((kind, group_id, generation), at_ms) for kind in _BY_RECORD_TIME]
@@ -303,5 +304,5 @@ def instants_of_generation(
 
 
 def instants_of_epoch(group_id: str, epoch: int, at_ms: int) -> list[tuple[Hashable, int]]:
-    """The same of a record of EPOCH_RECORDS."""
+    """As `instants_of`, for a record of EPOCH_RECORDS with this epoch."""
     return [((LogKind.EPOCH_BUMPED, group_id, epoch), at_ms)]

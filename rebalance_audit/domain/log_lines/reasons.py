@@ -134,7 +134,7 @@ def tidy_client_reason(text: str | None) -> str | None:
 
 
 def option(text: str) -> str | None:
-    """`Some(x)` of Scala or plain x of Java; `None` and `null` are none."""
+    """The x of Scala's `Some(x)`, or of a plain Java x; None for `None`, `null` and `Optional.empty`."""
     if text in ("None", "null", "Optional.empty"):
         return None
     return text[5:-1] if text.startswith("Some(") and text.endswith(")") else text

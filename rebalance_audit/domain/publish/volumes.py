@@ -29,7 +29,7 @@ Verdict = dict[str, Any]
 
 
 def noted(past: Past, rows_written: Mapping[str, int], at_ms: int) -> dict[str, Any]:
-    """The note of the past with one run more. A clock that goes back adds no wait."""
+    """What is known of the past, and the rows of one more run. If the clock went back, the wait counts as 0."""
     known = {table: {**of_table, "days": dict(of_table["days"])} for table, of_table in past.items()}
     today = _day(at_ms)
     for table in sorted(FOLLOWED):

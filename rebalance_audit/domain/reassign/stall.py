@@ -35,8 +35,8 @@ class CompletionRule:
 
     @property
     def overlap_hangs(self) -> bool:
-        """Whether a broker that is added and removed at once keeps a reassignment from ending: Kafka's controller did
-        so from 4.3 on, those of 3.9.1 did not."""
+        """Whether a reassignment never ends while a broker is both in its adding and in its removing list. It hangs
+        under controllers from 4.3 on; those of 3.9.1 ended it."""
         return not self.is_zookeeper and (self.level is None or self.level >= LEVEL_4_3)
 
     def awaited(self, state: PartitionState) -> tuple[int, ...]:

@@ -94,8 +94,8 @@ class SettingsAdvice:
 
 
 def advice_of(rows: Sequence[Rebalance], until_ms: int) -> list[SettingsAdvice]:
-    """`rows` of one group, measured, in the order they happened; one at least. One answer at least: it says why nothing
-    is predicted."""
+    """The advice for one group, at least one row: where nothing is predicted, it says why. `rows`: the group's
+    rebalances, measured, in the order they happened; at least one."""
     earlier, latest = rows[:-LATEST_REBALANCES], rows[-LATEST_REBALANCES:]
     nothing = SettingsAdvice(
         cluster_id=latest[0].cluster_id,

@@ -81,8 +81,8 @@ class Attempt:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome as far as this attempt alone shows it: `open` stands for superseded and failed, too, which what
-        follows decides."""
+        """The outcome as far as this attempt alone shows it. What follows decides whether one that is `open` here was
+        superseded, or failed."""
         if self.missing_to is not None:
             return Outcome.MISSING
         if self.value is not None:

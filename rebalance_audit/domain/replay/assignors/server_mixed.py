@@ -103,7 +103,7 @@ class _Uniform:
                 self.give(topic, number, balance.emptiest())
 
     def even_out(self) -> None:
-        """Topic by topic, until a whole round changed nothing since the last that did."""
+        """Evens out topic after topic, round and round, until a whole round changes nothing."""
         order = self.in_order(t for t in self.takers if len(self.takers[t]) >= 2)
         last: int | None = None
         for _ in range(MOST_ROUNDS):
