@@ -19,7 +19,7 @@ EXECUTIONS = int(os.environ.get("FUZZ_EXECUTIONS", "50000" if os.environ.get("CI
 _MOST_SEEDS = 5_000
 """Of those of all captures, evenly spread: tens of thousands of commits look alike."""
 _IN_ONE = {"commit_rows": 10}
-"""A target that reads 30 rows in one execution gets so many fewer."""
+"""A target that reads 30 rows in one execution gets so many fewer, of seeds as well."""
 
 
 @cache
@@ -29,8 +29,9 @@ def all_seeds() -> dict[str, list[bytes]]:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_damaged_input_is_read_or_refused(name: str, record_property: Callable[[str, object], None]) -> None:
-    given, executions = all_seeds()[name], EXECUTIONS // _IN_ONE.get(name, 1)
-    given = given[:: len(given) // _MOST_SEEDS + 1]
+    in_one = _IN_ONE.get(name, 1)
+    given, executions = all_seeds()[name], EXECUTIONS // in_one
+    given = given[:: len(given) // (_MOST_SEEDS // in_one) + 1]
     done = run(name, given, len(given) + executions)
     record_property(EXECUTED, done.executions)
     assert done.executions >= executions

@@ -109,13 +109,14 @@ def test_a_fold_that_goes_on_from_any_checkpoint_gives_the_rows_of_the_whole(kep
 
 
 def test_a_checkpoint_stays_the_same_whatever_comes_after_it() -> None:
-    evidence = a_long_life(400).evidence()
+    evidence = a_long_life(200).evidence()
     pieces, gather = pieces_of(evidence), gather_for(evidence)
     final: list[Checkpoint] = []
-    list(reconstruct_in_windows(pieces, gather, window=300, around=60, note=final.append))
+    list(reconstruct_in_windows(pieces, gather, window=150, around=30, note=final.append))
+    assert len(final) >= 3
     for count in range(0, len(pieces), 37):
         noted: list[Checkpoint] = []
-        list(reconstruct_in_windows(pieces[:count], gather, window=300, around=60, note=noted.append))
+        list(reconstruct_in_windows(pieces[:count], gather, window=150, around=30, note=noted.append))
         assert noted == final[: len(noted)]
 
 
