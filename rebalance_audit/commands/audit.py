@@ -15,7 +15,7 @@ from rebalance_audit.commands.examples import epilog
 from rebalance_audit.commands.output import folded, note, visible
 
 if TYPE_CHECKING:
-    from rebalance_audit.warehouse.evidence_log.verifying import Verdict
+    from rebalance_audit.warehouse.evidence_log.verdict import Verdict
 
 audit = typer.Typer(
     name="audit",

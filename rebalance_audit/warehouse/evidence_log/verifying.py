@@ -7,16 +7,13 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
 from rebalance_audit.domain import tables
-from rebalance_audit.domain.merkle import leaf_hash, roots
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.evidence_log.heads_and_leaves import check_heads, check_leaves, clock_back, read_lines
 from rebalance_audit.warehouse.evidence_log.leaves import (
     COMMIT_ID,
     RESPONSES,
@@ -25,9 +22,10 @@ from rebalance_audit.warehouse.evidence_log.leaves import (
     moves_files,
     removes_rows,
 )
-from rebalance_audit.warehouse.evidence_log.log_files import HEAD, LEAVES, Act, read_acts, read_head, read_state
+from rebalance_audit.warehouse.evidence_log.log_files import HEAD, Act, read_acts, read_head, read_state
 from rebalance_audit.warehouse.evidence_log.second_place import SecondPlace
 from rebalance_audit.warehouse.evidence_log.stated import Fault, Leaves, all_leaves, of_others
+from rebalance_audit.warehouse.evidence_log.verdict import Verdict
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.row_digests import RowDigest, digests_by_landing
 from rebalance_audit.warehouse.signing import Head
@@ -36,25 +34,6 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 
 WAIT_S = 60.0
 """So long a verification waits for a writer to end: a run of small news takes seconds."""
-
-
-@dataclass(slots=True)
-class Verdict:
-    head: Head
-    faults: list[Fault] = field(default_factory=list)
-    leaves: int = 0
-    publications: int = 0
-    files: int = 0
-    rows: int = 0
-    """Rows of bronze."""
-    heads: int = 0
-    """In the second place."""
-    clock_back: list[str] = field(default_factory=list)
-    """A sentence for each leaf with a time before that of the leaf before it."""
-    unwitnessed: int = 0
-    """Leaves after the newest head in the second place."""
-    not_yet: list[str] = field(default_factory=list)
-    """Tables with evidence or answers that no leaf speaks of yet: the next run adds it."""
 
 
 def verify(location: str, heads: str | None = None, key: str | None = None) -> Verdict:
@@ -75,17 +54,17 @@ def verify(location: str, heads: str | None = None, key: str | None = None) -> V
             )
         if head is None:
             raise WarehouseError(f"{files.uri} has no log of evidence yet; the next `rebalance-audit run` begins one.")
-        lines = _lines(files)
+        lines = read_lines(files)
         published = files.read("published.json")
         opened = Warehouse.open(location)
         unreadable: dict[str, str] = {}
         stand = {table.name: _version(opened, table.name, unreadable) for table in tables.TABLES}
     verdict = Verdict(head, heads=len(witnessed))
-    verdict.clock_back = _clock_back(lines[: head.size])
+    verdict.clock_back = clock_back(lines[: head.size])
     newest = max((w.size for w in witnessed if w.log == head.log), default=head.size)
     verdict.unwitnessed = max(0, head.size - newest)  # a warehouse that was set back is a fault of its own
-    hashes = _check_leaves(verdict, lines, head)
-    _check_heads(verdict, hashes, head, witnessed, key or (witnessed[0].key if witnessed else head.key), heads or "")
+    hashes = check_leaves(verdict, lines, head)
+    check_heads(verdict, hashes, head, witnessed, key or (witnessed[0].key if witnessed else head.key), heads or "")
     leaves = all_leaves(lines[: head.size])
     verdict.faults += leaves.faults
     if not verdict.faults and (why := books_differ(files, opened, leaves.versions, leaves.publication)) is not None:
@@ -112,9 +91,9 @@ def verify_log(files: Files, head: Head) -> Verdict:
     """The log alone: whether its leaves are those of the head, and whether that has a good signature if it has one.
     What the tables hold is not read."""
     verdict = Verdict(head)
-    lines = _lines(files)
-    hashes = _check_leaves(verdict, lines, head)
-    _check_heads(verdict, hashes, head, (), head.key, "")
+    lines = read_lines(files)
+    hashes = check_leaves(verdict, lines, head)
+    check_heads(verdict, hashes, head, (), head.key, "")
     verdict.leaves = min(head.size, len(lines))
     return verdict
 
@@ -126,23 +105,6 @@ def _version(opened: Warehouse, name: str, unreadable: dict[str, str]) -> int | 
         raise
     except Exception as error:  # deltalake has a kind of its own for each way in which a table's log can be broken
         unreadable[name] = str(error)
-        return None
-
-
-def _clock_back(lines: Sequence[tuple[str, bytes]]) -> list[str]:
-    """Where a leaf says an earlier time than the one before it: a clock was set back. It proves no change."""
-    found, times = [], [_time_of(content) for _, content in lines]
-    for at, (before_ms, at_ms) in enumerate(pairwise(times), 1):
-        if before_ms is not None and at_ms is not None and at_ms < before_ms:
-            said, before = (f"{datetime.fromtimestamp(t / 1000, UTC):%Y-%m-%d %H:%M:%S}" for t in (at_ms, before_ms))
-            found.append(f"Leaf {at} says {said} UTC, the one before it {before}: the writer's clock was set back.")
-    return found
-
-
-def _time_of(leaf: bytes) -> int | None:
-    try:
-        return int(json.loads(leaf)["at_ms"])
-    except (ValueError, KeyError, TypeError):
         return None
 
 
@@ -161,87 +123,6 @@ def _wait_for_writers(files: Files, held: ExitStack) -> None:
             if not isinstance(error, OSError) and passing_fault(error) is None:
                 raise
             return
-
-
-def _lines(files: Files) -> list[tuple[str, bytes]]:
-    """(hash as stated, leaf) of every line."""
-    found = []
-    for name in files.names(LEAVES):
-        for line in (files.read(f"{LEAVES}/{name}") or b"").splitlines():
-            stated, _, content = line.partition(b" ")
-            found.append((stated.decode("ascii", "replace"), content))
-    return found
-
-
-def _check_leaves(verdict: Verdict, lines: Sequence[tuple[str, bytes]], head: Head) -> list[bytes]:
-    hashes = []
-    for at, (stated, content) in enumerate(lines[: head.size]):
-        hashes.append(leaf_hash(content))
-        if hashes[-1].hex() != stated:
-            verdict.faults.append(
-                Fault(f"leaf {at}", f"Leaf {at} of the log was changed: its hash is not the one beside it.")
-            )
-    return hashes
-
-
-def _check_heads(
-    verdict: Verdict, hashes: list[bytes], head: Head, witnessed: Sequence[Head], key: str | None, second: str
-) -> None:
-    found = roots(hashes, {head.size, *(each.size for each in witnessed)})
-    faults = verdict.faults
-    if head.size > len(hashes):
-        faults.append(Fault("log", f"The log lacks leaves: it has {len(hashes)}, its head says {head.size}."))
-    elif found[head.size].hex() != head.root:
-        faults.append(
-            Fault(
-                "log",
-                f"The {head.size} leaves are not those of the head: leaves were changed{_since(found, witnessed)}.",
-            )
-        )
-    if head.key is None and key is not None:
-        faults.append(Fault("head", "The head in the warehouse is not signed, and should be."))
-    for each, place in [(head, "the warehouse"), *((w, second) for w in witnessed)]:
-        if each.key is not None and each.key != key:
-            faults.append(
-                Fault(
-                    "head", f"The head of {each.size} leaves in {place} is signed with another key ({each.key[:16]}…)."
-                )
-            )
-        elif each.key is not None and not each.is_signature_good:
-            faults.append(Fault("head", f"The head of {each.size} leaves in {place} is not what was signed."))
-    own = [w for w in witnessed if w.log == head.log]
-    others = {w.log: w for w in witnessed if w.log != head.log}
-    for log, last in others.items():
-        faults.append(
-            Fault("log", f"The log was replaced: {second} knows log {log} with {last.size} leaves until "
-                  f"{datetime.fromtimestamp(last.at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC, here is {head.log}.")
-        )  # fmt: skip
-    if own and (newest := max(own, key=lambda w: w.size)).size > head.size:
-        faults.append(
-            Fault("log", f"The warehouse was set back: {second} knows {newest.size} leaves, here are {head.size}; "
-                  f"{newest.size - head.size} are missing.")
-        )  # fmt: skip
-    elif own and head.size in found and found[head.size].hex() == head.root:
-        bent = [w for w in own if w.size in found and found[w.size].hex() != w.root]
-        if bent:
-            faults.append(
-                Fault(
-                    "log",
-                    f"The log was rewritten: its first {bent[0].size} leaves are not those of a head in {second}.",
-                )
-            )
-
-
-def _since(found: Mapping[int, bytes], witnessed: Sequence[Head]) -> str:
-    """Between which heads, where the second place shows it."""
-    last_good, first_bad = 0, None
-    for each in sorted(witnessed, key=lambda w: w.size):
-        if each.size in found:
-            if found[each.size].hex() == each.root:
-                last_good = each.size
-            elif first_bad is None:
-                first_bad = each.size
-    return f", one of leaves {last_good} to {first_bad - 1}" if first_bad is not None else ""
 
 
 def _check_publication(verdict: Verdict, leaves: Leaves, published: bytes | None) -> None:
