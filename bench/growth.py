@@ -5,8 +5,8 @@
 
 The warehouse grows to each size in turn (bench.growing_cluster), everything through all stages with every check on.
 Then come cycles of a few new rebalances; of these the median is printed, in CPU seconds of this process and all below.
-With `--names new` each member has a client id that nobody had before. So its library is known when it leaves, and then
-the final rows of its whole life change. With `default` it is known at once, as that of most Java consumers is.
+With `--names new` each member has a client id that nobody had before, so its library is known only when it leaves. With
+`default` it is known at once, as that of most Java consumers is.
 The last column is a cycle at this size beside one at the first size: flat is 1.0. Below stands what
 `rebalance-audit run` takes for such a cycle from a cold start.
 """

@@ -48,6 +48,7 @@ from rebalance_audit.domain.detect.trust import (
     undecoded_findings,
 )
 from rebalance_audit.domain.gather.clocks import CLOCK_APART_MS
+from rebalance_audit.domain.libraries import with_libraries
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
 
 GROUP_RULES: Mapping[str, Callable[[History], list[Finding]]] = {
@@ -117,7 +118,7 @@ def detect_group(
     """
     if not rebalances and not tasks:
         return []
-    history = History(rebalances, tasks, limits, seen_until_ms)
+    history = History(with_libraries(rebalances), tasks, limits, seen_until_ms)
     found = [finding for rule in GROUP_RULES.values() for finding in rule(history)]
     return sorted(found, key=lambda f: (f.first_seen_at_ms, f.rule_id, f.finding_id))
 

@@ -20,6 +20,7 @@ from rebalance_audit.domain.explain.rebalance import RebalanceStory, exact, exac
 from rebalance_audit.domain.explain.standstills import StandstillStory, standstill_stories
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.kinds import FindingStatus, GroupType, Mode, Outcome, RebalanceKind, Severity
+from rebalance_audit.domain.libraries import with_libraries
 from rebalance_audit.domain.model import Finding, Rebalance
 from rebalance_audit.domain.numbers import cost_of, standstill_seconds, unit_of
 
@@ -66,6 +67,7 @@ def explain(
     """The whole answer about a group, in lines. `rebalances`: measured, in order. `not_seen`: sentences about evidence
     that is missing, by coverage. `seen_from_ms`, `seen_until_ms`: the time the evidence covers. `latest`: only so many
     of the newest rebalances are shown one by one; the summary always covers all."""
+    rebalances = with_libraries(rebalances)
     stories = _stories(rebalances)
     shown_stories = stories[-latest:] if latest is not None and latest > 0 else stories
     shown_ids = {story.rebalance_id for story in shown_stories}

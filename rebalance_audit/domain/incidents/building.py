@@ -16,6 +16,7 @@ from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Inci
 from rebalance_audit.domain.incidents.symptoms import OWN_KINDS, SYMPTOMS, attach, begins_ms
 from rebalance_audit.domain.incidents.troubles import Trouble, troubles
 from rebalance_audit.domain.kinds import Outcome
+from rebalance_audit.domain.libraries import with_libraries
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
 from rebalance_audit.domain.numbers import cost_of
 from rebalance_audit.domain.tables import SEVERITIES
@@ -298,7 +299,8 @@ def _advice(trouble: Trouble, findings: Sequence[Finding], *, expected: bool) ->
     if expected and trouble.kind == "deploy":
         if words.unit_of_trouble(trouble) == "task":
             return _CONNECT_DEPLOY
-        of = client_advice.families(m for _, s in trouble.steps for m in s.rebalance.members)
+        rows = with_libraries([s.rebalance for _, s in trouble.steps])
+        of = client_advice.families(m for row in rows for m in row.members)
         return client_advice.deploy(of, trouble.steps[-1][1].rebalance.group_type)
     return _ADVICE.get(trouble.kind, _ADVICE_OTHERWISE) if expected else _ADVICE_OTHERWISE
 

@@ -24,6 +24,7 @@ from rebalance_audit.domain.client_families import (
     never_commits_when_idle,
 )
 from rebalance_audit.domain.kinds import EvidenceTier, MemberChange, Outcome
+from rebalance_audit.domain.libraries import with_libraries
 from rebalance_audit.domain.model import CommitMark, Member, MemberStandstill, Rebalance, changed
 
 LEAST_MS = 5_000
@@ -53,13 +54,14 @@ def with_standstills(rebalances: Iterable[Rebalance], marks: Iterable[CommitMark
     places = _places(rebalances, first)
     stretches: dict[int, list[CommitMark]] = {}
     for mark in marks:
-        known = places.get((mark.offsets_topic, mark.offsets_partition), ())
-        at = bisect_left(known, (mark.first_offset, -1)) - 1
+        offsets = places.get((mark.offsets_topic, mark.offsets_partition), ())
+        at = bisect_left(offsets, (mark.first_offset, -1)) - 1
         if at >= 0:
-            stretches.setdefault(known[at][1], []).append(mark)
+            stretches.setdefault(offsets[at][1], []).append(mark)
     found = dict(enumerate(rebalances))
+    known = with_libraries(rebalances)
     for index, own in stretches.items():
-        standstills = _of_stretch(rebalances[index], own, is_last=index == len(rebalances) - 1)
+        standstills = _of_stretch(known[index], own, is_last=index == len(rebalances) - 1)
         if standstills:
             found[index] = changed(rebalances[index], standstills=standstills)
     return tuple(found.values())

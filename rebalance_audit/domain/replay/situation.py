@@ -11,6 +11,7 @@ from random import Random
 
 from rebalance_audit.domain.client_families import ClientFamily
 from rebalance_audit.domain.frozen import changed
+from rebalance_audit.domain.libraries import with_libraries
 from rebalance_audit.domain.model import CommitMark, Rebalance
 
 from .assignors import NotAssigned
@@ -92,7 +93,7 @@ def situation_of(
 
     TooLittle where they cannot be replayed.
     """
-    rows = list(dropwhile(lambda row: row.trigger in REACTIONS, rows))
+    rows = with_libraries(list(dropwhile(lambda row: row.trigger in REACTIONS, rows)))
     situation = _situation_of(rows, until_ms, marks)
     situation.run_count = run_count
     if before is not None and before.joined_at_ms is not None:

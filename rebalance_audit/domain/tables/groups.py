@@ -154,7 +154,7 @@ GOLD_REBALANCE_MEMBER = Table(
         col(
             "client_libraries",
             "array<string>",
-            "Classic groups of consumers: those that its bytes and reasons fit, one where they show it; null for any.",
+            "Classic groups of consumers: those that its bytes fit, and reasons given so far; null for any.",
         ),
         col("undecoded", "string", "What of its subscription or assignment could not be read, and where."),
         EVIDENCE,

@@ -22,7 +22,8 @@ def member_row(
 ) -> Member:
     assigned, member = p.assigned, p.member
     is_gone = change == MemberChange.LEFT
-    families = before.families(member) if is_gone else before.course.families(rebalance.assignor, member)
+    assignor = before.assignor if is_gone else rebalance.assignor
+    families = before.course.families_by(before.index, assignor, member)
     return _make_member(
         member_id=p.member.member_id,
         group_instance_id=p.member.group_instance_id,

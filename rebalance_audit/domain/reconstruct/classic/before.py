@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.client_families import (
@@ -56,6 +56,8 @@ class Course:
     """Lines by which members heard that another has their place."""
     stated_families: Mapping[str, Families]
     """By client id: the libraries that send the reasons which lines quote."""
+    stated_since: Mapping[str, Sequence[tuple[int, Families]]]
+    """By client id: the same, each from the attempt on whose lines state it."""
     instance_ids: frozenset[str]
     """Ids of static members, as lines name them; records show it themselves."""
     downgrades: Mapping[int, Downgrade]
@@ -63,10 +65,21 @@ class Course:
 
     def families(self, assignor: str | None, member: MemberMetadata) -> Families:
         """The client libraries that the member may be of, by its bytes and by what lines quote of its client id."""
+        return self._families(assignor, member, self.stated_families.get(member.client_id, ALL))
+
+    def families_by(self, index: int, assignor: str | None, member: MemberMetadata) -> Families:
+        """The same by lines of the attempt at `index` and of those before it: what follows does not change it."""
+        stated = ALL
+        for since, families in self.stated_since.get(member.client_id, ()):
+            if since <= index:
+                stated = families
+        return self._families(assignor, member, stated)
+
+    def _families(self, assignor: str | None, member: MemberMetadata, stated: Families) -> Families:
         found = families_of(assignor, member.subscription, member.client_id)
         if member.group_instance_id is not None and found != ALL:
             found = narrowed(found, WITH_STATIC_MEMBERS)
-        return narrowed(found, self.stated_families.get(member.client_id, ALL))
+        return narrowed(found, stated)
 
 
 @quick
@@ -108,6 +121,12 @@ class Before:
         delivered = self.delivered
         return None if delivered is None else delivered.value
 
+    @property
+    def assignor(self) -> str | None:
+        """That of the last record with members, or without any."""
+        value = self.delivered_value
+        return None if value is None else value.protocol
+
     def given(self, member_id: str) -> Attempt | None:
         """The record that gave a member what it holds. A record that was written again for a static member gave the
         others nothing, so it is no sign that they were there."""
@@ -117,8 +136,7 @@ class Before:
 
     def families(self, member: MemberMetadata) -> Families:
         """The client libraries that a member of the last record may be of."""
-        value = self.delivered_value
-        return self.course.families(None if value is None else value.protocol, member)
+        return self.course.families(self.assignor, member)
 
     def member(self, member: MemberMetadata) -> MemberMetadata | None:
         """The member, or its static predecessor, as the last record has it."""
@@ -138,6 +156,7 @@ def course_of(evidence: GroupEvidence, attempts: Sequence[Attempt]) -> Course:
         loads=tuple(line for line in evidence.lines if line.kind is LogKind.GROUP_LOADED),
         fences=tuple(line for line in evidence.lines if line.kind is LogKind.MEMBER_FENCED),
         stated_families=_stated_families(evidence.lines),
+        stated_since=_stated_since(attempts),
         instance_ids=_instance_ids(evidence.lines),
         downgrades=downgrades(evidence),
     )
@@ -152,6 +171,27 @@ def _instance_ids(lines: Iterable[LogEvent]) -> frozenset[str]:
 
 def _stated_families(lines: Iterable[LogEvent]) -> dict[str, Families]:
     found: dict[str, Families] = {}
+    for client_id, families in _statements(lines):
+        # Two libraries under one client id: nothing is known of either.
+        found[client_id] = families if found.get(client_id, families) == families else ALL
+    return found
+
+
+def _stated_since(attempts: Iterable[Attempt]) -> dict[str, list[tuple[int, Families]]]:
+    found: dict[str, list[tuple[int, Families]]] = {}
+    for index, attempt in enumerate(attempts):
+        first = () if attempt.preparing is None else (attempt.preparing,)
+        for client_id, families in _statements((*first, *attempt.during)):
+            known = found.setdefault(client_id, [])
+            if not known:
+                known.append((index, families))
+            elif families != known[-1][1] != ALL:
+                known.append((index, ALL))
+    return found
+
+
+def _statements(lines: Iterable[LogEvent]) -> Iterator[tuple[str, Families]]:
+    """Client ids, and the libraries that send what a line quotes of one."""
     for line in lines:
         members_of = _REASON_OF.get(line.kind)
         if members_of is None or not line.fields.get("client_reason"):
@@ -160,10 +200,7 @@ def _stated_families(lines: Iterable[LogEvent]) -> dict[str, Families]:
         if families == ALL:
             continue
         for member_id in members_of(line):
-            client_id = member_id[:-UUID_LENGTH]
-            # Two libraries under one client id: nothing is known of either.
-            found[client_id] = families if found.get(client_id, families) == families else ALL
-    return found
+            yield member_id[:-UUID_LENGTH], families
 
 
 def _member_of(line: LogEvent) -> tuple[str, ...]:
