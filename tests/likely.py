@@ -22,9 +22,9 @@ from typing import NamedTuple
 from rebalance_audit.domain.incidents import ClusterRows, incidents_of
 from rebalance_audit.domain.kinds import Basis
 from rebalance_audit.domain.measure import likely
-from rebalance_audit.domain.measure.errors import ALL, ANYWHERE, ERRORS, ERRORS_OF_SLOW, Spread
+from rebalance_audit.domain.measure.errors import ALL, ANYWHERE, ERRORS, ERRORS_OF_PACE, Pace, Spread
 from rebalance_audit.domain.measure.marks import best_estimate
-from rebalance_audit.domain.measure.pauses import Instant, instant, is_slow, measure
+from rebalance_audit.domain.measure.pauses import Instant, instant, measure, pace_of
 from rebalance_audit.domain.model import Rebalance, changed
 from rebalance_audit.domain.numbers import cost_of, happened_at_ms
 from rebalance_audit.domain.ranges import Range, of_one_group
@@ -61,18 +61,18 @@ class Sample(NamedTuple):
     """Partitions that go together share it."""
     share: float | None
     """Of the time in which it must have been, if there is one: how much of it was over."""
-    is_slow: bool = False
-    """The rebalance that hands it out was slow itself."""
+    pace: Pace = Pace.USUAL
+    """Of the rebalance that hands it out."""
 
 
 class Table(NamedTuple):
-    """Errors by kind of evidence: of all rebalances, and of those kinds that slow ones show often enough."""
+    """Errors by kind of evidence: of all rebalances, and of those kinds that quick and slow ones show often enough."""
 
     of_all: Mapping[Basis, Spread]
-    of_slow: Mapping[Basis, Spread]
+    of_pace: Mapping[Pace, Mapping[Basis, Spread]]
 
 
-IN_THE_CODE = Table(ERRORS, ERRORS_OF_SLOW)
+IN_THE_CODE = Table(ERRORS, ERRORS_OF_PACE)
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ def samples(capture: Path) -> Iterator[Sample]:
     library_of = library_of_clients(capture)
     for evidence in EVIDENCE:
         for pause, rebalance, movement in matches(capture, evidence):
-            slow = is_slow(rebalance.joined_at_ms, rebalance.assigned_at_ms)
+            pace = pace_of(rebalance.joined_at_ms, rebalance.assigned_at_ms)
             for marks, true_ms in (
                 (movement.stop_marks, pause.stopped_at_ms),
                 (movement.resume_marks, pause.resumed_at_ms),
@@ -115,7 +115,7 @@ def samples(capture: Path) -> Iterator[Sample]:
                     if owner is not None and library_of.get((pause.group_id, owner)) != "sarama":
                         continue
                     error_ms, share = true_ms - seen.estimate, _share(seen, true_ms)
-                    yield Sample(Basis(best.basis), error_ms, str(capture), true_ms, share, slow)
+                    yield Sample(Basis(best.basis), error_ms, str(capture), true_ms, share, pace)
 
 
 def _share(seen: Instant, true_ms: int) -> float | None:
@@ -128,10 +128,14 @@ def _share(seen: Instant, true_ms: int) -> float | None:
 
 
 def table_of(found: Iterable[Sample]) -> Table:
-    """Of slow rebalances only callbacks, where twenty and more are known."""
+    """Of quick and slow rebalances only callbacks, where twenty and more are known."""
     known = list(found)
-    of_slow = errors(s for s in known if s.is_slow and s.basis in ERRORS_OF_SLOW)
-    return Table(errors(known), {basis: s for basis, s in of_slow.items() if s.instants >= FEW})
+    of_pace = {
+        pace: errors(s for s in known if s.pace is pace and s.basis in of_code)
+        for pace, of_code in ERRORS_OF_PACE.items()
+    }
+    of_pace = {pace: {basis: s for basis, s in some.items() if s.instants >= FEW} for pace, some in of_pace.items()}
+    return Table(errors(known), of_pace)
 
 
 def errors(found: Iterable[Sample]) -> dict[Basis, Spread]:
@@ -188,7 +192,7 @@ def coverage(captures: Iterable[Path], tables: Mapping[Path, Table]) -> dict[Kin
     capture by its table of errors. A cost is the sum of so many pauses: the clock's grain counts for each."""
     found: dict[Kind, Coverage] = defaultdict(Coverage)
     for capture in captures:
-        likely.ERRORS, likely.ERRORS_OF_SLOW = tables[capture]  # type: ignore[attr-defined]
+        likely.ERRORS, likely.ERRORS_OF_PACE = tables[capture]  # type: ignore[attr-defined]
         library_of = library_of_clients(capture)
         for evidence in EVIDENCE:
             costs: dict[str, list[tuple[float, Range, int]]] = defaultdict(list)
@@ -218,7 +222,7 @@ def coverage(captures: Iterable[Path], tables: Mapping[Path, Table]) -> dict[Kin
                 assert of_all.likely_upper is not None
                 shown = Range(of_all.estimate, of_all.lower, of_all.upper, of_all.likely_lower, of_all.likely_upper)
                 _add_cost(found[evidence, OF_INCIDENTS], math.fsum(truths), shown, sum(pauses))
-    likely.ERRORS, likely.ERRORS_OF_SLOW = IN_THE_CODE  # type: ignore[attr-defined]
+    likely.ERRORS, likely.ERRORS_OF_PACE = IN_THE_CODE  # type: ignore[attr-defined]
     return dict(found)
 
 
@@ -297,7 +301,9 @@ def main(arguments: Sequence[str]) -> None:
         print(report(coverage(blind, dict.fromkeys(blind, IN_THE_CODE))))
         return
     captures = list({(c / "meta.json").read_text(): c for c in reversed(all_captures())}.values())[::-1]
-    for name, table in zip(("all", "slow rebalances"), table_of(s for c in captures for s in samples(c)), strict=True):
+    of_all, of_pace = table_of(s for c in captures for s in samples(c))
+    named = {"all": of_all} | {f"{pace.name.lower()} rebalances": table for pace, table in of_pace.items()}
+    for name, table in named.items():
         print(f"Of {len(captures)} captures, {name}:")
         for basis, s in sorted(table.items()):
             window = {None: "", ANYWHERE: ", ANYWHERE", ALL: ", ALL"}.get(s.window, f", {s.window}")

@@ -17,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
+from rebalance_audit.domain.measure.errors import Pace
 from rebalance_audit.domain.measure.pauses import (
     Instant,
     MovementNumbers,
     RebalanceNumbers,
     instant,
-    is_slow,
     movement_numbers,
+    pace_of,
     rebalance_numbers,
 )
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
@@ -113,9 +114,9 @@ def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         facts = dict(zip(type_.names, movements.items.flatten(), strict=True))
         kinds, avoidable = facts["kind"].to_pylist(), facts["is_avoidable"].to_pylist()
         instants = rebalances["joined_at_ms"].to_pylist(), rebalances["assigned_at_ms"].to_pylist()
-        slow = [is_slow(*of_one) for of_one in zip(*instants, strict=True)]
+        paces = [pace_of(*of_one) for of_one in zip(*instants, strict=True)]
         of_movements = [
-            flag for flag, (a, b) in zip(slow, pairwise(movements.offsets), strict=True) for _ in range(a, b)
+            pace for pace, (a, b) in zip(paces, pairwise(movements.offsets), strict=True) for _ in range(a, b)
         ]
         distinct, places = _numbers(kinds, facts, of_movements)
         numbers = [distinct[place] for place in places]
@@ -132,17 +133,16 @@ def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _numbers(
-    kinds: list[str], facts: Mapping[str, pa.Array], slow: list[bool]
+    kinds: list[str], facts: Mapping[str, pa.Array], paces: list[Pace]
 ) -> tuple[list[MovementNumbers], list[int]]:
     """Numbers of movements, each once, and the place of every movement's: resources that go together share them.
-    `slow`: whether its rebalance was, for each movement."""
+    `paces`: of its rebalance, for each movement."""
     stops, stop_places = _instants(facts["stop_marks"])
     resumes, resume_places = _instants(facts["resume_marks"])
     first_commits = facts["first_commit_at_ms"].to_pylist()
-    asked, places = distinct(zip(kinds, stop_places, resume_places, first_commits, slow, strict=True))
+    asked, places = distinct(zip(kinds, stop_places, resume_places, first_commits, paces, strict=True))
     numbers = [
-        movement_numbers(kind, stops[stop], resumes[resume], at_ms, is_slow=was_slow)
-        for kind, stop, resume, at_ms, was_slow in asked
+        movement_numbers(kind, stops[stop], resumes[resume], at_ms, pace) for kind, stop, resume, at_ms, pace in asked
     ]
     return numbers, places
 

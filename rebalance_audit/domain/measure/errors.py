@@ -7,9 +7,20 @@ Source: the clients' and tasks' own clocks in the lab, over all captures (docs/m
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import IntEnum
 from typing import NamedTuple
 
 from rebalance_audit.domain.kinds import Basis
+
+
+class Pace(IntEnum):
+    """How long a classic rebalance's assignment took after its join phase had ended (`pauses.pace_of`). Callbacks of
+    its members are late as it is."""
+
+    QUICK = 1
+    USUAL = 2
+    """Or it is not known."""
+    SLOW = 3
 
 
 class Spread(NamedTuple):
@@ -72,14 +83,24 @@ ERRORS: Mapping[Basis, Spread] = {
     Basis.EPOCH_RECORD: Spread(43, 126, 156),
     Basis.CONNECT_ROUND: Spread(0, 1_071, 2),
 }
-ERRORS_OF_SLOW: Mapping[Basis, Spread] = {
-    Basis.COMMIT_AFTER_CALLBACK: Spread(29, 0, 32),
-    Basis.COMMIT_AS_IT_LET_GO: Spread(1, 53, 159),
-    Basis.DELIVERY: Spread(6, 106, 175),
-    Basis.DELIVERY_AT_ONCE: Spread(1, 19, 49),
-    Basis.DELIVERY_SOON: Spread(3, 68, 63),
-    Basis.DELIVERY_TO_NEW: Spread(3, 259, 52),
+ERRORS_OF_PACE: Mapping[Pace, Mapping[Basis, Spread]] = {
+    Pace.QUICK: {
+        Basis.COMMIT_AFTER_CALLBACK: Spread(6, 0, 181),
+        Basis.COMMIT_AS_IT_LET_GO: Spread(0, 9, 356),
+        Basis.DELIVERY: Spread(8, 6, 266),
+        Basis.DELIVERY_AT_ONCE: Spread(2, 10, 287),
+        Basis.DELIVERY_SOON: Spread(4, 10, 232),
+        Basis.DELIVERY_TO_NEW: Spread(7, 16, 93),
+    },
+    Pace.SLOW: {
+        Basis.COMMIT_AFTER_CALLBACK: Spread(29, 0, 32),
+        Basis.COMMIT_AS_IT_LET_GO: Spread(1, 53, 159),
+        Basis.DELIVERY: Spread(6, 106, 175),
+        Basis.DELIVERY_AT_ONCE: Spread(1, 19, 49),
+        Basis.DELIVERY_SOON: Spread(3, 68, 63),
+        Basis.DELIVERY_TO_NEW: Spread(3, 259, 52),
+    },
 }
-"""Of classic members' callbacks, where the rebalance was slow itself (`pauses.is_slow`): they are late as it is."""
+"""Of classic members' callbacks, where the rebalance was quick or slow itself. Of others `ERRORS` holds."""
 NOTHING_BUT_BOUNDS = Spread(0, 0, 0, ANYWHERE)
 """An instant without an estimate: the middle of its bounds."""

@@ -6,7 +6,7 @@ import math
 
 from rebalance_audit.domain.kinds import Basis
 
-from .errors import ERRORS, ERRORS_OF_SLOW, NOTHING_BUT_BOUNDS
+from .errors import ERRORS, ERRORS_OF_PACE, NOTHING_BUT_BOUNDS, Pace
 from .marks import inside
 
 
@@ -17,13 +17,13 @@ def likely_instant(
     basis: Basis | None,
     window: tuple[int, int] | None,
     *,
-    is_slow: bool = False,
+    pace: Pace = Pace.USUAL,
 ) -> tuple[int, int]:
     """(from, to), epoch ms: where the instant likely was, around the estimate and inside the bounds. `window`: the time
-    in which it must have been by reasoning, if that is not the bounds'. `is_slow`: the rebalance itself was slow."""
+    in which it must have been by reasoning, if that is not the bounds'. `pace`: the rebalance's own."""
     spread = NOTHING_BUT_BOUNDS if basis is None else ERRORS[basis]
-    if is_slow and basis is not None:
-        spread = ERRORS_OF_SLOW.get(basis, spread)
+    if pace is not Pace.USUAL and basis is not None:
+        spread = ERRORS_OF_PACE[pace].get(basis, spread)
     early, late = estimate - spread.early_ms, estimate + spread.late_ms
     if spread.window is not None:
         if window is None and lower is not None and upper is not None:

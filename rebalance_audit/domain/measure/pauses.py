@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rebalance_audit.domain.kinds import STOOD_STILL, Basis, EvidenceTier, MovementKind
+from rebalance_audit.domain.measure.errors import Pace
 from rebalance_audit.domain.measure.likely import likely_instant
 from rebalance_audit.domain.measure.marks import Weighed, inside, weigh
 from rebalance_audit.domain.model import Rebalance, changed
@@ -21,9 +22,9 @@ from rebalance_audit.domain.ranges import around
 _BADNESS = ({None: -1} | {tier.value: rank for rank, tier in enumerate(EvidenceTier)}).__getitem__
 OVERLAP_SLACK_MS = 100
 """A negative bound smaller than the slack of its marks is rounding, not an overlap (docs/definitions.md#bounds)."""
-SLOW_MS = 16
-"""From the end of the join phase to the record: above it one pause in six lay outside the range of all, below it one in
-fourteen (docs/measured.md#likely-ranges)."""
+QUICK_MS, SLOW_MS = 3, 16
+"""From the end of the join phase to the record: from 16 ms on one pause in six lay outside the range of all, below it
+one in fourteen; below 3 ms a narrower range holds as many (docs/measured.md#likely-ranges)."""
 WORKED_ON = frozenset({Basis.REJOIN, Basis.BACK_AFTER_EXPIRY, Basis.MAY_LIVE_ON})
 """Kinds of evidence on owners that were put out while they worked: there a small overlap is one."""
 
@@ -42,10 +43,10 @@ class Instant(NamedTuple):
     may_overlap: bool = False
     """The old owner was put out, and may have worked on beside the new one."""
 
-    def likely(self, *, is_slow: bool = False) -> tuple[int, int]:
+    def likely(self, pace: Pace = Pace.USUAL) -> tuple[int, int]:
         """(from, to), epoch ms: where it likely was. Ask only where there is an estimate."""
         assert self.estimate is not None
-        return likely_instant(self.estimate, self.lower, self.upper, self.basis, self.window, is_slow=is_slow)
+        return likely_instant(self.estimate, self.lower, self.upper, self.basis, self.window, pace=pace)
 
 
 class MovementNumbers(NamedTuple):
@@ -88,10 +89,13 @@ class RebalanceNumbers(NamedTuple):
     resource_seconds_likely_upper: float | None
 
 
-def is_slow(joined_at_ms: int | None, assigned_at_ms: int | None) -> bool:
-    """Whether the assignment took long after the join phase had ended: the group's machines were busy then, or its
-    broker, and its members' callbacks are late as well. False where either time is not known."""
-    return joined_at_ms is not None and assigned_at_ms is not None and assigned_at_ms - joined_at_ms >= SLOW_MS
+def pace_of(joined_at_ms: int | None, assigned_at_ms: int | None) -> Pace:
+    """By how long the assignment took after the join phase had ended: where it took long, the group's machines were
+    busy, or its broker, and its members' callbacks are late as well. `USUAL` where it is not known, or below 0."""
+    if joined_at_ms is None or assigned_at_ms is None:
+        return Pace.USUAL
+    took_ms = assigned_at_ms - joined_at_ms
+    return Pace.SLOW if took_ms >= SLOW_MS else Pace.QUICK if 0 <= took_ms < QUICK_MS else Pace.USUAL
 
 
 def measure(rebalance: Rebalance) -> Rebalance:
@@ -100,11 +104,9 @@ def measure(rebalance: Rebalance) -> Rebalance:
     # Resources that go together share their marks, the very same tuple.
     shared = {id(marks): marks for m in movements for marks in (m.stop_marks, m.resume_marks)}
     instants = {known: instant(marks) for known, marks in shared.items()}
-    slow = is_slow(rebalance.joined_at_ms, rebalance.assigned_at_ms)
+    pace = pace_of(rebalance.joined_at_ms, rebalance.assigned_at_ms)
     numbers = [
-        movement_numbers(
-            m.kind, instants[id(m.stop_marks)], instants[id(m.resume_marks)], m.first_commit_at_ms, is_slow=slow
-        )
+        movement_numbers(m.kind, instants[id(m.stop_marks)], instants[id(m.resume_marks)], m.first_commit_at_ms, pace)
         for m in movements
     ]
     kinds, avoidable = [m.kind for m in movements], [m.is_avoidable for m in movements]
@@ -154,9 +156,9 @@ def rebalance_numbers(
 
 
 def movement_numbers(
-    kind: str, stop: Instant, resume: Instant, first_commit_at_ms: int | None, *, is_slow: bool = False
+    kind: str, stop: Instant, resume: Instant, first_commit_at_ms: int | None, pace: Pace = Pace.USUAL
 ) -> MovementNumbers:
-    """`is_slow`: the rebalance that hands it out was slow itself."""
+    """`pace`: of the rebalance that hands it out."""
     if kind not in STOOD_STILL:
         return NOT_PAUSING
     if stop.estimate is None or resume.estimate is None:
@@ -172,7 +174,7 @@ def movement_numbers(
         estimate = min(estimate, upper)
     if lower is not None:
         estimate = max(estimate, lower)
-    (stop_from, stop_to), (resume_from, resume_to) = stop.likely(is_slow=is_slow), resume.likely(is_slow=is_slow)
+    (stop_from, stop_to), (resume_from, resume_to) = stop.likely(pace), resume.likely(pace)
     # Both of an old worker's statuses are wrong, or neither is.
     is_one_cause = stop.basis is Basis.STATUS_OF_OLD_STOP and resume.basis is Basis.STATUS_OF_OLD_START
     together = _added if is_one_cause else math.hypot

@@ -10,9 +10,9 @@ import pytest
 
 from rebalance_audit.domain.kinds import Basis, MovementKind, ResourceType
 from rebalance_audit.domain.measure import likely
-from rebalance_audit.domain.measure.errors import ALL, ANYWHERE, ERRORS, ERRORS_OF_SLOW, Spread
+from rebalance_audit.domain.measure.errors import ALL, ANYWHERE, ERRORS, ERRORS_OF_PACE, Pace, Spread
 from rebalance_audit.domain.measure.likely import likely_instant
-from rebalance_audit.domain.measure.pauses import Instant, is_slow, measure, movement_numbers, rebalance_numbers
+from rebalance_audit.domain.measure.pauses import Instant, measure, movement_numbers, pace_of, rebalance_numbers
 from rebalance_audit.domain.model import Movement, Rebalance
 from rebalance_audit.domain.ranges import Range, Reach, of_groups, of_one_group, of_sums
 from tests.captures import CAPTURES
@@ -25,18 +25,22 @@ TABLE: Mapping[Basis, Spread] = dict(ERRORS) | {
     Basis.COMMIT_AS_IT_LET_GO: Spread(3, 40, 100),
     Basis.SIGNS_OF_LIFE: Spread(0, 0, 0, (0.1, 0.9)),
 }
-SLOW: Mapping[Basis, Spread] = {Basis.DELIVERY: Spread(5, 110, 30)}
+OF_PACE: Mapping[Pace, Mapping[Basis, Spread]] = {
+    Pace.QUICK: {Basis.DELIVERY: Spread(4, 6, 30)},
+    Pace.SLOW: {Basis.DELIVERY: Spread(5, 110, 30)},
+}
 
 
 @pytest.fixture(autouse=True)
 def _a_table_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(likely, "ERRORS", TABLE)
-    monkeypatch.setattr(likely, "ERRORS_OF_SLOW", SLOW)
+    monkeypatch.setattr(likely, "ERRORS_OF_PACE", OF_PACE)
 
 
 def test_every_kind_of_evidence_has_its_errors() -> None:
     assert set(ERRORS) == set(Basis)
-    assert set(ERRORS_OF_SLOW) < set(Basis)
+    assert set(ERRORS_OF_PACE) == {Pace.QUICK, Pace.SLOW}
+    assert all(set(of_pace) < set(Basis) for of_pace in ERRORS_OF_PACE.values())
 
 
 def test_an_instant_reaches_as_far_as_its_kind_errs_and_no_further_than_its_bounds() -> None:
@@ -44,23 +48,33 @@ def test_an_instant_reaches_as_far_as_its_kind_errs_and_no_further_than_its_boun
     assert likely_instant(1_000, 999, 1_010, Basis.DELIVERY, None) == (999, 1_010)
 
 
-def test_a_callback_of_a_slow_rebalance_may_be_later() -> None:
-    assert likely_instant(1_000, None, None, Basis.DELIVERY, None, is_slow=True) == (995, 1_110)
-    of_no_kind_that_was_measured = likely_instant(1_000, None, None, Basis.COMMIT_AS_IT_LET_GO, None, is_slow=True)
+def test_a_callback_of_a_slow_rebalance_may_be_later_and_of_a_quick_one_less() -> None:
+    assert likely_instant(1_000, None, None, Basis.DELIVERY, None, pace=Pace.SLOW) == (995, 1_110)
+    assert likely_instant(1_000, None, None, Basis.DELIVERY, None, pace=Pace.QUICK) == (996, 1_006)
+    of_no_kind_that_was_measured = likely_instant(1_000, None, None, Basis.COMMIT_AS_IT_LET_GO, None, pace=Pace.SLOW)
     assert of_no_kind_that_was_measured == likely_instant(1_000, None, None, Basis.COMMIT_AS_IT_LET_GO, None)
 
 
 @pytest.mark.parametrize(
-    ("joined_at_ms", "assigned_at_ms", "slow"),
-    [(1_000, 1_015, False), (1_000, 1_016, True), (None, 1_016, False), (1_000, None, False), (1_016, 1_000, False)],
+    ("joined_at_ms", "assigned_at_ms", "pace"),
+    [
+        (1_000, 1_000, Pace.QUICK),
+        (1_000, 1_002, Pace.QUICK),
+        (1_000, 1_003, Pace.USUAL),
+        (1_000, 1_015, Pace.USUAL),
+        (1_000, 1_016, Pace.SLOW),
+        (None, 1_016, Pace.USUAL),
+        (1_000, None, Pace.USUAL),
+        (1_016, 1_000, Pace.USUAL),
+    ],
 )
-def test_a_rebalance_is_slow_by_its_own_record(
-    joined_at_ms: int | None, assigned_at_ms: int | None, *, slow: bool
+def test_a_rebalance_has_the_pace_of_its_own_record(
+    joined_at_ms: int | None, assigned_at_ms: int | None, pace: Pace
 ) -> None:
-    assert is_slow(joined_at_ms, assigned_at_ms) is slow
+    assert pace_of(joined_at_ms, assigned_at_ms) is pace
 
 
-def test_pauses_of_a_slow_rebalance_have_wider_ranges() -> None:
+def test_pauses_of_a_slow_rebalance_have_wider_ranges_and_of_a_quick_one_narrower() -> None:
     movement = Movement(
         resource_type=ResourceType.PARTITION,
         resource="t-0",
@@ -69,7 +83,7 @@ def test_pauses_of_a_slow_rebalance_have_wider_ranges() -> None:
         resume_marks=(replace(about(3_000), basis=Basis.DELIVERY),),
     )
     ranges = []
-    for assigned_at_ms in (2_905, 2_930):
+    for assigned_at_ms in (2_901, 2_905, 2_930):
         [seen] = measure(
             Rebalance(
                 cluster_id="c",
@@ -82,8 +96,9 @@ def test_pauses_of_a_slow_rebalance_have_wider_ranges() -> None:
             )
         ).movements
         ranges.append((seen.pause_likely_lower_ms, seen.pause_likely_upper_ms))
-    # Of a quick one √(40² + 4²) below and √(3² + 30²) above; of a slow one √(40² + 5²) and √(3² + 110²).
-    assert ranges == [(1_959, 2_031), (1_959, 2_111)]
+    # Below √(40² + 4²) of a quick and a usual one, √(40² + 5²) of a slow one.
+    # Above √(3² + 6²), √(3² + 30²), √(3² + 110²).
+    assert ranges == [(1_959, 2_007), (1_959, 2_031), (1_959, 2_111)]
 
 
 def test_a_death_lies_in_the_middle_of_the_time_between_two_signs_of_life() -> None:
@@ -204,10 +219,10 @@ def test_a_time_that_is_reasoned_stays_as_it_is() -> None:
 
 
 def test_slow_rebalances_have_a_table_of_their_own_where_twenty_are_known() -> None:
-    quick, slow = _of_captures(10, range(40)), [s._replace(is_slow=True) for s in _of_captures(10, range(60, 80))]
-    table = table_of([*quick, *(s._replace(true_ms=s.true_ms + 1_000) for s in slow)])
-    assert (table.of_all[Basis.DELIVERY].instants, table.of_slow[Basis.DELIVERY].instants) == (60, 20)
-    assert Basis.DELIVERY not in table_of([*quick, *slow[:19]]).of_slow
+    usual, slow = _of_captures(10, range(40)), [s._replace(pace=Pace.SLOW) for s in _of_captures(10, range(60, 80))]
+    table = table_of([*usual, *(s._replace(true_ms=s.true_ms + 1_000) for s in slow)])
+    assert (table.of_all[Basis.DELIVERY].instants, table.of_pace[Pace.SLOW][Basis.DELIVERY].instants) == (60, 20)
+    assert table_of([*usual, *slow[:19]]).of_pace == {Pace.QUICK: {}, Pace.SLOW: {}}
 
 
 def test_a_cost_is_judged_alike_whether_it_is_of_a_rebalance_or_of_its_incident() -> None:
