@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rebalance_audit.domain.incidents.symptoms import OWN_KINDS, SYMPTOMS
-from tests.domain.detect.test_detect_group import CASES
+from tests.domain.detect.cases import CASES
 
 
 def test_a_finding_that_warns_is_a_symptom_or_an_incident_of_a_kind() -> None:
