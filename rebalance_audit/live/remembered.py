@@ -48,7 +48,7 @@ class RememberedCluster:
         self._of_group: dict[str, set[str]] = defaultdict(set)
         self._of_thing: dict[str, set[str]] = defaultdict(set)
         self._names: dict[str, set[str]] = {}
-        """By group: hosts, addresses and names of its members that left."""
+        """By group: hosts, addresses and names of its members that left, and topics that grew."""
         self._named: dict[str, set[str]] = defaultdict(set)
         """The groups by these names."""
         self._changed: dict[str, int] = {}
@@ -313,9 +313,10 @@ def _narrowed(rebalance: Rebalance) -> Rebalance:
 
 
 def _names(rebalances: Sequence[Rebalance]) -> Iterator[str]:
-    """Hosts, addresses and names of members that went. A row may lack what an earlier one has."""
+    """Hosts, addresses and names of members that went, and topics that grew. A row may lack what an earlier one has."""
     gone: set[str] = set()
     for rebalance in rebalances:
+        yield from rebalance.grown_topics or ()
         gone.update(m.member_id for m in rebalance.members if m.change in (MemberChange.LEFT, MemberChange.REPLACED))
         gone.update(m for t in rebalance.triggers if t.trigger in MEMBER_FAILED for m in t.members)
     yield from gone

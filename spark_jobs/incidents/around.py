@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from rebalance_audit.domain.detect import Limits
 from rebalance_audit.domain.incidents import ClusterRows
 from rebalance_audit.domain.incidents.around import KnownIncident, is_recent, moved_together
-from rebalance_audit.domain.incidents.troubles import SAME_MOMENT_MS
+from rebalance_audit.domain.incidents.troubles import SAME_TOPICS_MS
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
@@ -206,8 +206,8 @@ class StoredCluster:
     def departed(self, places: Mapping[str, tuple[int, int]]) -> set[str]:
         if not places:
             return set()
-        from_ms = min(first_ms for first_ms, _ in places.values()) - SAME_MOMENT_MS
-        until_ms = max(last_ms for _, last_ms in places.values()) + SAME_MOMENT_MS + LONGEST_SESSION_MS
+        from_ms = min(first_ms for first_ms, _ in places.values()) - SAME_TOPICS_MS
+        until_ms = max(last_ms for _, last_ms in places.values()) + SAME_TOPICS_MS + LONGEST_SESSION_MS
         files = self._files_since(from_ms)
         if not files:
             return set()

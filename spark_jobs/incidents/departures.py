@@ -1,4 +1,4 @@
-"""From where members went, as the rebalances of a file show it: groups whose members shared a host are tied by that."""
+"""From where members went, and which topics grew, as the rebalances of a file show it: that ties groups together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rebalance_audit.domain.causes import MEMBER_FAILED
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, narrow_schema, whole
 from rebalance_audit.warehouse.kept_columns import row_group
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import row_count_in, row_group_bytes
+from rebalance_audit.warehouse.row_groups import columns_of, row_count_in, row_group_bytes
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.group_rows import INSTANTS
 from spark_jobs.incidents.rows import AT, REBALANCES
@@ -29,8 +29,8 @@ DEPARTURES: Final = pa.schema(
         ("place", pa.string()),
     ]
 )
-"""A row for each place and rebalance. `place` is a host, a worker or a name of a member that went; null where the row
-of the rebalance does not show it, and the group's history may."""
+"""A row for each place and rebalance. `place` is a host, a worker or a name of a member that went, or a topic that
+grew; null where the row of the rebalance does not show it, and the group's history may."""
 _WENT = ("left", "replaced")
 _NAMES = ("client_host", "worker_url", "group_instance_id", "client_id", "member_id")
 _FILES_AT_MOST, _FILES_AT_ONCE = 4_096, 64
@@ -71,14 +71,15 @@ def of_few_rows(file: str) -> pa.Table:
         ]
     )
     went, blamed = _who_went(rows), _who_failed(rows)
+    grown = rows["grown_topics"].to_pylist()
     at: list[int] = []
     places: list[str | None] = []
-    for row in sorted({*went, *blamed}):
+    for row in sorted({*went, *blamed, *(row for row, topics in enumerate(grown) if topics)}):
         gone, failed = went.get(row, []), blamed.get(row, [])
         is_shown = all(member["client_host"] is not None for member in gone) and {*failed} <= {
             member["member_id"] for member in gone
         }
-        named = [*(member[name] for member in gone for name in _NAMES), *failed]
+        named = [*(member[name] for member in gone for name in _NAMES), *failed, *(grown[row] or ())]
         shown: list[str | None] = [*dict.fromkeys(name for name in named if name is not None)] if is_shown else [None]
         at += [row] * len(shown)
         places += shown
@@ -98,19 +99,24 @@ def of_many_rows(files: Sequence[str]) -> pa.Table:
         f"len(list_filter({went}, lambda m: m.client_host IS NULL)) > 0 "
         f"OR NOT list_has_all([m.member_id FOR m IN {went}], {failed})"
     )
+    with_topics = [file for file in files if "grown_topics" in columns_of(file)]  # files of older releases have none
+    without = [file for file in files if file not in with_topics]
+    parts: list[pa.Table] = []
     with cursor() as db:
-        found: pa.Table = db.execute(
-            f"SELECT filename, cluster_id, group_id, coalesce(started_at_ms, started_lower_ms, {AT}) from_ms, "
-            f"{AT} to_ms, unnest(CASE WHEN {is_not_shown} THEN [NULL] ELSE list_filter(list_distinct({names}), "
-            f"lambda n: n IS NOT NULL) END)::VARCHAR place FROM {relation(files, with_name=True)}"
-        ).to_arrow_table()
-    return found
+        for alike, topics in ((with_topics, "coalesce(grown_topics, [])"), (without, "[]")):
+            if alike:
+                parts.append(db.execute(
+                    f"SELECT filename, cluster_id, group_id, coalesce(started_at_ms, started_lower_ms, {AT}) from_ms, "
+                    f"{AT} to_ms, unnest(CASE WHEN {is_not_shown} THEN [NULL] ELSE list_filter(list_distinct({names} "
+                    f"|| {topics}), lambda n: n IS NOT NULL) END)::VARCHAR place FROM {relation(alike, with_name=True)}"
+                ).to_arrow_table())  # fmt: skip
+    return pa.concat_tables(parts)
 
 
 def _stored() -> pa.Schema:
     """What is read of a rebalance."""
     schema = arrow_schema(REBALANCES)
-    names = dict.fromkeys(("cluster_id", "group_id", *_BEGUN, "members", "triggers"))
+    names = dict.fromkeys(("cluster_id", "group_id", *_BEGUN, "members", "triggers", "grown_topics"))
     return narrow_schema(pa.schema([schema.field(name) for name in names]), {"members": ("change", *_NAMES)})
 
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from rebalance_audit.domain.incidents.building import Alone, built, troubles_in
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode
 from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident
-from rebalance_audit.domain.incidents.troubles import DEPARTING, SAME_MOMENT_MS, Trouble, departures
+from rebalance_audit.domain.incidents.troubles import DEPARTING, SAME_MOMENT_MS, Trouble, departures, growths
 from rebalance_audit.domain.model import Finding
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 
@@ -80,8 +80,8 @@ class WholeCluster(Protocol):
         """The same, for incidents that hold any of these rebalances, reassignments or findings."""
 
     def departed(self, places: Mapping[str, tuple[int, int]]) -> set[str]:
-        """Groups that may have lost a member at one of these places between the place's two instants. Too many do no
-        harm."""
+        """Groups that may have lost a member at one of these places between the place's two instants, or found new
+        partitions of a topic of that name. Too many do no harm."""
 
     def moved(self, moves: Collection[LeaderMove], from_ms: int, *, apart: bool) -> set[str]:
         """Groups whose coordinators left the same brokers at the same moments as in these moves. With `apart`, also
@@ -194,7 +194,7 @@ def _things(together: Iterable[Trouble], alone: Iterable[Alone]) -> Iterator[str
 def _places(fresh: Iterable[Episode]) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for episode in fresh:
-        for place, at_ms in departures(episode) if episode.kind in DEPARTING else ():
+        for place, at_ms in departures(episode) if episode.kind in DEPARTING else growths(episode):
             first_ms, last_ms = found.get(place, (at_ms, at_ms))
             found[place] = min(first_ms, at_ms), max(last_ms, at_ms)
     return found

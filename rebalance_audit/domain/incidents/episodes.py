@@ -115,6 +115,16 @@ def faults_in(history: History, step: HistoryStep) -> dict[Identity, str]:
     return found
 
 
+def is_own_rewrite(step: HistoryStep) -> bool:
+    """Whether connectors wrote other configurations for their tasks though nobody changed the connectors' own."""
+    r = step.rebalance
+    return r.trigger == Cause.CONNECT_CONFIG_CHANGED and bool(r.changed_connectors) and r.commanded_connectors == ()
+
+
+def _shares_a_connector(step: HistoryStep, other: HistoryStep) -> bool:
+    return not set(step.rebalance.changed_connectors or ()).isdisjoint(other.rebalance.changed_connectors or ())
+
+
 def episodes(history: History) -> list[Episode]:
     """Rebalances that belong together, in the order in which they begin. Every rebalance is in exactly one."""
     cutter = _Cutter(history)
@@ -260,6 +270,8 @@ class _Cutter:
         change = self._active(step, CHANGE_GAP_MS, lambda e: e.kind == "configuration")
         if change is None:
             return self._new("configuration")
+        if is_own_rewrite(step) and is_own_rewrite(change.root) and _shares_a_connector(step, change.root):
+            return change
         changed_ms = max(s.at_ms for s in change.steps if s.rebalance.trigger == Cause.CONNECT_CONFIG_CHANGED)
         return change if step.first_at_ms - changed_ms <= SAME_CHANGE_MS else self._new("configuration")
 

@@ -18,6 +18,8 @@ from rebalance_audit.domain.reassign.model import Reassignment
 
 SAME_MOMENT_MS = 60_000
 """Members of one process or host go within it: session timeouts differ, 10 s and 45 s are the usual ones."""
+SAME_TOPICS_MS = 300_000
+"""metadata.max.age.ms by default: so long after a topic got partitions a client may find them."""
 ONE_PLAN_MS = 60_000
 """Reassignments closer than this are one piece of work: tools send a plan in batches, people move on at once."""
 
@@ -68,7 +70,12 @@ def troubles(rows: ClusterRows, episodes: Sequence[Episode]) -> list[Trouble]:
         moves_of[place_of[id(episode)]].append(at)
         if move.reassignment_id in plan_of:
             sets.unite(place_of[id(episode)], len(episodes) + plan_of[move.reassignment_id])
-    for one, other in (*_storms(rows, episodes), *_same_moment(episodes), *_same_broker(caused)):
+    for one, other in (
+        *_storms(rows, episodes),
+        *_same_moment(episodes),
+        *_same_topics(episodes),
+        *_same_broker(caused),
+    ):
         sets.unite(place_of[id(one)], place_of[id(other)])
     found: list[Trouble] = []
     for places in sets.all():
@@ -145,6 +152,26 @@ def _same_moment(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Episode
         for (at_ms, one), (next_ms, other) in pairwise(each):
             if next_ms - at_ms <= SAME_MOMENT_MS and one.group_id != other.group_id:
                 yield one, other
+
+
+def _same_topics(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Episode]]:
+    """Groups that found new partitions of the same topic: each does so when its leader asks next."""
+    seen: dict[str, list[tuple[int, Episode]]] = defaultdict(list)
+    for episode in episodes:
+        for topic, at_ms in growths(episode):
+            seen[topic].append((at_ms, episode))
+    for each in seen.values():
+        each.sort(key=lambda growth: growth[0])
+        for (at_ms, one), (next_ms, other) in pairwise(each):
+            if next_ms - at_ms <= SAME_TOPICS_MS and one.group_id != other.group_id:
+                yield one, other
+
+
+def growths(episode: Episode) -> Iterator[tuple[str, int]]:
+    """The topics of which a change of topics brought partitions, each with when its group began to share them out."""
+    for step in episode.steps if episode.kind == "subscription" else ():
+        for topic in step.rebalance.grown_topics or ():
+            yield topic, step.first_at_ms
 
 
 def departures(episode: Episode) -> Iterator[tuple[str, int]]:

@@ -214,6 +214,8 @@ class Rebalance:
     connect_error: int | None = None
     config_offset: int | None = None
     changed_connectors: tuple[str, ...] | None = None
+    commanded_connectors: tuple[str, ...] | None = None
+    grown_topics: tuple[str, ...] | None = None
     eager_seconds_lower: float | None = None
     is_complete_evidence: bool = True
     is_final: bool = True

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from operator import attrgetter
 
-from rebalance_audit.domain.kinds import Outcome
+from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.kinds import MovementKind, Outcome
 from rebalance_audit.domain.model import NO_END, GroupEvidence, LogKind, Rebalance, changed
 from rebalance_audit.domain.numbers import happened_at_ms
 from rebalance_audit.domain.reconstruct.attempts.by_lines import line_order
@@ -31,7 +32,14 @@ def reconstruct(evidence: GroupEvidence) -> Reconstruction:
     if is_connect_group(evidence):
         return reconstruct_connect(evidence)
     found = _of_consumers(evidence)
-    return changed(found, rebalances=with_standstills(found.rebalances, evidence.marks))
+    return changed(found, rebalances=tuple(map(_with_grown_topics, with_standstills(found.rebalances, evidence.marks))))
+
+
+def _with_grown_topics(rebalance: Rebalance) -> Rebalance:
+    if rebalance.trigger != Cause.TOPIC_METADATA_CHANGED:
+        return rebalance
+    grown = {m.topic for m in rebalance.movements if m.kind == MovementKind.ASSIGNED and m.topic is not None}
+    return changed(rebalance, grown_topics=tuple(sorted(grown)))
 
 
 def _of_consumers(evidence: GroupEvidence) -> Reconstruction:

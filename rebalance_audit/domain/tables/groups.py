@@ -102,6 +102,16 @@ GOLD_REBALANCE = Table(
             "Connect: whose configuration, tasks or target state changed since the generation before.",
         ),
         col(
+            "commanded_connectors",
+            "array<string>",
+            "Connect: those of them whose own configuration or target state was written, not only their tasks'.",
+        ),
+        col(
+            "grown_topics",
+            "array<string>",
+            "Topics with partitions that nobody had held, where topics or partitions changed; else null.",
+        ),
+        col(
             "eager_seconds_lower",
             "double",
             "Connect, incremental: resource-seconds the same change costs at least under connect.protocol=eager.",

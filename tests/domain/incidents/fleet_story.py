@@ -26,6 +26,7 @@ def a_fleet(random: Random) -> tuple[list[GroupStory], list[LeaderMove]]:
                 events[group] += [(at_s + random.uniform(0, 50), "vanishes", c) for c in there]
             elif kind > 0.9 and random.random() < 0.7:
                 moves.append((group, at_s + random.uniform(0, 80), broker))
+        _grow_a_topic(random, events, at_s)
         if 0.2 <= kind <= 0.9:
             what = random.choice(("leaves", "vanishes", "exceeds_poll_interval"))
             events[random.choice(groups)].append((at_s, what, random.choice(CLIENTS)))
@@ -44,6 +45,8 @@ def a_fleet(random: Random) -> tuple[list[GroupStory], list[LeaderMove]]:
                 story.meets_again(at_s=at_s, because="coordinator_failover")
                 broker = next(b for g, t, b in moves if (g, t) == (group, at_s))
                 found.append(_coordinator_moved(story, at_s, broker))
+            elif what == "grows":
+                story.meets_again(at_s=at_s, because="topic_metadata_changed", grown_topics=(client,))
             elif client in here and len(here) > 1:
                 getattr(story, what)(client, at_s=at_s, **({"comes_back": False} if "poll" in what else {}))
                 here.discard(client)
@@ -51,6 +54,13 @@ def a_fleet(random: Random) -> tuple[list[GroupStory], list[LeaderMove]]:
                 story.joins(client, at_s=at_s)
                 here.add(client)
     return stories, found
+
+
+def _grow_a_topic(random: Random, events: dict[str, list[tuple[float, str, str]]], at_s: float) -> None:
+    """Now and then a topic gets partitions, and groups find them one after the other."""
+    topic = random.choice(("orders", "refunds"))
+    for group in random.sample(sorted(events), 3) if random.random() < 0.1 else ():
+        events[group].append((at_s + random.uniform(0, 300), "grows", topic))
 
 
 def _coordinator_moved(story: GroupStory, at_s: float, broker: int) -> LeaderMove:

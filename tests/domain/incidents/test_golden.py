@@ -193,6 +193,11 @@ OF_SEVERAL_GROUPS = {
         "member_fault 6 7: j2 of {} vanished without leaving",
         "member_fault 6 7: r2 of {} vanished without leaving",
     ],
+    "partitions_added_in_deploy": [
+        *(f"scaling 1 2 3: {{}} scaled up: {x}1, {x}2 and {x}3 joined" for x in "apjr"),
+        *(f"deploy 4 6 7 8 9 10: Deploy of {{}}: {x}1, {x}2 and {x}3 were restarted or replaced" for x in "apjr"),
+        "subscription 5: 4 groups (a-aiokafka, j-java and 2 more): topics or partitions changed",
+    ],
     "shift_of_five": [
         "scaling 1 2: {} scaled up: f1, f2 and 2 more joined",
         "scaling 1 2: {} scaled up: k1 and k2 joined",
@@ -229,6 +234,13 @@ def test_members_that_failed_in_different_ways_are_each_told_by_their_own() -> N
     (capture,) = (c for c in CAPTURES if c.name == "members_in_other_zones")
     (fault,) = (i for i in found_in(capture) if not i.expected)
     assert fault.title == "z2 of zones-app exceeded its poll interval; z3 vanished without leaving"
+
+
+def test_a_connector_that_rewrites_its_tasks_by_itself_is_one_incident() -> None:
+    """MirrorMaker 2 whose two aliases are one cluster: its topics are found anew every five seconds."""
+    (loop,) = found_in(GOLDEN / "4.1.1" / "mirror_maker_loop")
+    assert (loop.kind, loop.culprits) == ("configuration", ("MirrorSourceConnector",))
+    assert [i.rpartition("/")[2] for i in loop.rebalance_ids] == ["7", "8", "9", "10", "11"]
 
 
 def test_generations_that_cannot_be_written_are_all_symptoms_of_one_storm() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -181,6 +182,42 @@ def test_a_connector_that_is_reconfigured_every_ten_seconds_is_one_incident() ->
     assert (found.kind, len(found.rebalance_ids), found.expected, found.culprits) == (
         "configuration", 15, False, ("mirror",)
     )  # fmt: skip
+
+
+def test_tasks_that_a_connector_rewrites_by_itself_are_one_incident_and_a_change_by_somebody_is_another() -> None:
+    """Slower than a change on purpose takes, and too seldom to be called a loop."""
+    story = GroupStory("mm2", protocol_type="connect", mode="incremental", assignor="sessioned")
+    story.joins("w1", at_s=-HOUR_S)
+    asked: dict[str, Any] = {"because": "connect_config_changed", "changed_connectors": ("mirror",)}
+    story.meets_again(at_s=0, commanded_connectors=("mirror",), **asked)
+    for turn in range(1, 4):
+        story.meets_again(at_s=60 * turn, commanded_connectors=(), **asked)
+    story.meets_again(at_s=240, commanded_connectors=("mirror",), **asked)
+    story.meets_again(
+        at_s=300, because="connect_config_changed", changed_connectors=("other",), commanded_connectors=()
+    )
+    assert [len(i.rebalance_ids) for i in incidents_and_marks(story)[0]] == [1, 3, 1, 1]
+    older = GroupStory("mm2", protocol_type="connect", mode="incremental", assignor="sessioned").joins(
+        "w1", at_s=-HOUR_S
+    )
+    for turn in range(3):  # rows that do not say who wrote it
+        older.meets_again(at_s=60 * turn, **asked)
+    assert [len(i.rebalance_ids) for i in incidents_and_marks(older)[0]] == [1, 1, 1]
+
+
+def test_partitions_that_several_groups_find_within_minutes_are_one_incident() -> None:
+    """Each leader asks for metadata in its own beat, five minutes by default."""
+
+    def finds(group: str, at_s: float, *topics: str) -> GroupStory:
+        return a_group(group).meets_again(at_s=at_s, because="topic_metadata_changed", grown_topics=topics)
+
+    found, _ = incidents_and_marks(
+        finds("a", 0, "orders"), finds("b", 290, "orders", "refunds"), finds("c", 300, "clicks"),
+        finds("d", 600, "orders"), finds("e", 310),
+    )  # fmt: skip
+    assert [i.group_ids for i in found] == [("a", "b"), ("c",), ("e",), ("d",)]
+    assert found[0].expected
+    assert found[0].title == "2 groups (a and b): topics or partitions changed"
 
 
 def test_more_members_are_no_deploy_nor_are_fewer() -> None:

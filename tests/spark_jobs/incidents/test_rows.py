@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit.domain.causes import MEMBER_FAILED
@@ -79,12 +80,19 @@ def test_few_rows_show_the_departures_that_sql_finds_in_many(tmp_path: Path) -> 
             name: random.choice((None, number)) for name in ("started_at_ms", "started_lower_ms", "assigned_at_ms")
         }
         place = {"cluster_id": random.choice("ab"), "group_id": f"g{number % 3}", "rebalance_id": f"r{number}"}
-        return {**place, **instants, "members": members, "triggers": causes, "is_final": True}
+        grown = random.choice((None, [], ["orders"], ["orders", "refunds"]))
+        return {**place, **instants, "members": members, "triggers": causes, "grown_topics": grown, "is_final": True}
 
     rows = [rebalance(number) for number in range(200)]
     warehouse.append("silver.measured_rebalance", rows_to_table("silver.measured_rebalance", rows))
     [file] = warehouse.files("silver.measured_rebalance")
     found, asked = of_few_rows(file), of_many_rows([file]).drop_columns("filename")
     assert sorted(map(str, found.to_pylist())) == sorted(map(str, asked.to_pylist()))
-    assert {None, "/10.0.0.1", "c", "m0"} <= set(found["place"].to_pylist())
+    assert {None, "/10.0.0.1", "c", "m0", "orders", "refunds"} <= set(found["place"].to_pylist())
     assert departures([file, file]).equals(pa.concat_tables([found, found]))
+    older = str(tmp_path / "older.parquet")
+    pq.write_table(pq.read_table(file).drop_columns("grown_topics"), older)
+    lacking = of_few_rows(older)
+    assert "orders" not in lacking["place"].to_pylist()
+    both = of_many_rows([older, file]).drop_columns("filename")
+    assert sorted(map(str, both.to_pylist())) == sorted(map(str, [*found.to_pylist(), *lacking.to_pylist()]))

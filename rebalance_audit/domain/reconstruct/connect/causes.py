@@ -243,17 +243,22 @@ class Causes:
         detail = f"config offset {old} -> {new}; what was written there is compacted away"
         return _inferred_trigger(Cause.CONNECT_CONFIG_CHANGED, detail, round_, before)
 
-    def changed_connectors(self, before: Round | None, round_: Round) -> tuple[str, ...] | None:
-        """Connectors whose configuration, tasks or target state is new to this generation; None: not known."""
+    def changed_connectors(
+        self, before: Round | None, round_: Round, *, is_commanded: bool = False
+    ) -> tuple[str, ...] | None:
+        """Connectors whose configuration, tasks or target state is new to this generation; None: not known.
+        `is_commanded`: without those of which only tasks' configurations are."""
         old, new = before.config_offset if before is not None else None, round_.config_offset
         if before is None or old is None or new is None:
             return None
         if new <= old:
             return ()
         if self._configs.is_known:
-            return tuple(sorted({str(r.record.connector) for _, r in self._configs.changes(max(old, 0), new)}))
+            records = [r.record for _, r in self._configs.changes(max(old, 0), new)]
+            return tuple(sorted({str(r.connector) for r in records if not (is_commanded and r.kind == "commit")}))
         lines = self._config_lines(before, round_)
-        return tuple(sorted({name for line in lines for name in connectors_of_line(line)})) if lines else None
+        told = [line for line in lines if not is_commanded or line.fields.get("connector") is not None]
+        return tuple(sorted({name for line in told for name in connectors_of_line(line)})) if lines else None
 
     def _config_lines(self, before: Round, round_: Round) -> list[LogEvent]:
         nodes = {w.node for w in (*before.workers, *round_.workers) if w.node is not None}

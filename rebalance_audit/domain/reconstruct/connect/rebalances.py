@@ -79,6 +79,7 @@ def reconstruct_connect(evidence: GroupEvidence) -> Reconstruction:
                 movements=moved,
                 kept_count=kept,
                 changed_connectors=causes.changed_connectors(before, round_),
+                commanded_connectors=causes.changed_connectors(before, round_, is_commanded=True),
                 eager_seconds_lower=eager_cost.of(round_, rebalance.trigger),
             )
         rebalances.append(rebalance)
