@@ -6,7 +6,7 @@ highest cost first, as many as the time allows, and counts those that it did not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -18,11 +18,14 @@ from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.replay.fleet import (
     ASKED_OF_LISTED,
     ASKED_OF_REBALANCES,
+    COSTLIEST,
     LATEST_REBALANCES,
+    RUNS,
     SECONDS_PER_REBALANCE,
     advice_of,
     advice_row,
 )
+from rebalance_audit.domain.replay.situation import RUNS as RUNS_BY_NAME
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.group_rows import (
@@ -66,7 +69,8 @@ def advise(context: Run, *, seconds: float = DEFAULT_SECONDS, days: int = 30) ->
     chosen = costly[: max(count, 1 if costly and files else 0)]
     groups = places_table((row["cluster_id"], row["group_id"]) for row in chosen)
     with context.staging_folder() as folder:
-        fold = _advisor(seen_until_ms(warehouse))
+        costliest = frozenset((row["cluster_id"], row["group_id"]) for row in chosen[:COSTLIEST])
+        fold = _advisor(seen_until_ms(warehouse), costliest)
         # The latest ones, and the one before them.
         latest = {REBALANCES: LATEST_REBALANCES + 1}
         kinds = {REBALANCES: Rebalance}
@@ -106,10 +110,11 @@ def _reader(files: list[str], groups: pa.Table) -> GroupReader:
     )
 
 
-def _advisor(seen: dict[str, int]) -> GroupFold:
+def _advisor(seen: dict[str, int], costliest: Collection[Place]) -> GroupFold:
     def advise_group(place: Place, known: ThingsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
         with without_cycle_search():  # A fifth of the time: replays make many small objects, and leave no cycle.
-            found = advice_of(known[REBALANCES], seen.get(place[0], 0))
+            run_count = RUNS_BY_NAME if place in costliest else RUNS
+            found = advice_of(known[REBALANCES], seen.get(place[0], 0), run_count)
         for advice in found:
             yield OUTPUT, advice_row(advice)
 

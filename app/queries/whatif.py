@@ -8,7 +8,7 @@ from app.queries.tables import AT, Tables, made
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.model import Rebalance, from_row
 from rebalance_audit.domain.replay.beside import Beside, beside
-from rebalance_audit.domain.replay.fleet import LATEST_REBALANCES
+from rebalance_audit.domain.replay.fleet import LATEST_REBALANCES, RUNS
 from rebalance_audit.domain.replay.requests import RequestError
 from rebalance_audit.domain.replay.situation import TooLittle
 
@@ -34,6 +34,9 @@ class Change:
     until_ms: int | None
     fit_rebalances: float | None
     fit_causes: float | None
+    beyond_pauses_seconds: float | None = None
+    runs: int | None = None
+    """Replays that each number is of; None in rows of an earlier release, as above."""
     in_force: tuple[str, ...] | None = None
     """What the settings were; None in rows of an earlier release."""
     client_libraries: tuple[str, ...] | None = None
@@ -76,7 +79,8 @@ class WhatifQuestions(Tables):
         if not rows:
             return None
         try:
-            found = beside([from_row(Rebalance, row) for row in rows], change.until_ms, change.settings)
+            history = [from_row(Rebalance, row) for row in rows]
+            found = beside(history, change.until_ms, change.settings, change.runs or RUNS)
         except (TooLittle, RequestError):
             return None
         return found if found.fit.refused is None and found.option.refused is None else None

@@ -10,6 +10,7 @@ from app.queries.whatif import Change
 from app.words import Html, fill
 from rebalance_audit.domain.client_families import Families, families_shown
 from rebalance_audit.domain.replay.libraries import LACKING, properties
+from rebalance_audit.domain.replay.meanings import beyond_pauses
 
 MOST = 1_000
 
@@ -79,6 +80,8 @@ def of_group(changes: list[Change]) -> None:
             "replays.",
             unit=unit,
         )
+    if (beyond := beyond_pauses(first.beyond_pauses_seconds)) is not None:
+        page.note("{beyond}", beyond=beyond)
     for c in sorted(changes, key=lambda change: not saves(change)):
         asked = dict(s.partition("=")[::2] for s in c.settings)
         page.panel(

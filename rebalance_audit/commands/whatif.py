@@ -178,6 +178,7 @@ def _as_json(fit: Fit, found: Sequence[Option], asked: Sequence[str] | None) -> 
             "measured_seconds": fit.measured_seconds,
             "measured_lower_seconds": fit.measured_lower_seconds,
             "measured_upper_seconds": fit.measured_upper_seconds,
+            "beyond_pauses_seconds": fit.beyond_pauses_seconds,
             "refused": fit.refused,
         },
         "options": option_rows,
@@ -223,7 +224,7 @@ def _was_so_already(option: Option) -> bool:
 def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Option], is_asked: bool) -> Iterator[str]:
     """The answer in the first line. `unit`: task or partition."""
     from rebalance_audit.domain.explain.layout import hanging
-    from rebalance_audit.domain.replay.meanings import meanings_of, prices_of
+    from rebalance_audit.domain.replay.meanings import beyond_pauses, meanings_of, prices_of
 
     width = output_width()
     yield from hanging(_first_line(group, unit, fit, found, is_asked), width, 3)
@@ -240,6 +241,8 @@ def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Opt
         width,
         3,
     )
+    if (beyond := beyond_pauses(fit.beyond_pauses_seconds)) is not None:
+        yield from hanging(beyond, width, 3)
     if fit.refused is not None:
         return
     yield from hanging(

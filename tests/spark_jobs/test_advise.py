@@ -9,7 +9,10 @@ import pytest
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.domain.replay.fleet import advice_of
+from rebalance_audit.domain.replay.fleet import RUNS, advice_of
+from rebalance_audit.domain.replay.situation import RUNS as RUNS_BY_NAME
+from rebalance_audit.domain.replay.situation import situation_of
+from rebalance_audit.domain.replay.whatif import option_of
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.advise import FleetWeighed, advise
@@ -59,6 +62,28 @@ def test_each_group_that_stood_still_gets_its_options_the_best_first(tmp_path: P
     best = next(row for row in rows if row["group_id"] == "stormy-app")
     assert best["settings"][0].startswith("max.poll.interval.ms=")
     assert best["saved_lower_seconds"] > 0
+
+
+def test_the_costliest_groups_are_replayed_as_often_as_one_asked_for_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.advise.COSTLIEST", 1)
+    groups = histories("rolling_deploy", "storm")
+    cost = {rows[0].group_id: sum(r.resource_seconds_estimate or 0.0 for r in rows) for rows in groups}
+    costliest = max(cost, key=lambda group: cost[group])
+    warehouse = filled(tmp_path / "w", groups)
+    weighed(warehouse)
+    rows = warehouse.query("SELECT * FROM gold.whatif ORDER BY group_id, place").to_pylist()
+    assert {row["runs"] for row in rows if row["group_id"] == costliest} == {RUNS_BY_NAME}
+    assert {row["runs"] for row in rows if row["group_id"] != costliest} == {RUNS}
+    # Its evidence ends at 0 in this warehouse, which has no source.
+    history = next(rows for rows in groups if rows[0].group_id == costliest)
+    situation = situation_of(history, 0)
+    for row in rows:
+        if row["group_id"] == costliest:
+            option = option_of(situation, row["settings"])
+            ends = (option.saved_lower_seconds, option.saved_seconds, option.saved_upper_seconds)
+            assert (row["saved_lower_seconds"], row["saved_seconds"], row["saved_upper_seconds"]) == ends
 
 
 def test_a_group_that_cannot_be_replayed_says_why_and_has_no_numbers(tmp_path: Path) -> None:

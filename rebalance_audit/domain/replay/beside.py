@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rebalance_audit.domain.model import Rebalance
 
 from .connect import CONNECTOR_ITSELF
-from .fleet import LATEST_REBALANCES, RUNS
+from .fleet import LATEST_REBALANCES
 from .outcome import Replayed
 from .situation import situation_of
 from .standstill import Stood
@@ -26,13 +26,15 @@ class Beside:
     would_rebalances: tuple[Replayed, ...]
 
 
-def beside(rows: Sequence[Rebalance], until_ms: int, settings: Sequence[str]) -> Beside:
-    """The same rows, runs and seeds as a fleet's advice, so that the numbers are those of gold.whatif.
+def beside(rows: Sequence[Rebalance], until_ms: int, settings: Sequence[str], run_count: int) -> Beside:
+    """The same rows, runs and seeds as a fleet's advice, so that the option's numbers are those of gold.whatif.
 
-    `rows` and `until_ms` as for `fleet.advice_of`. Raises TooLittle and RequestError where there is no answer.
+    `rows`, `until_ms` and `run_count` as for `fleet.advice_of`.
+
+    Raises TooLittle and RequestError where there is no answer.
     """
     earlier, latest = rows[:-LATEST_REBALANCES], rows[-LATEST_REBALANCES:]
-    situation = situation_of(latest, until_ms, earlier[-1] if earlier else None, run_count=RUNS)
+    situation = situation_of(latest, until_ms, earlier[-1] if earlier else None, run_count=run_count)
     fit = fit_of(situation)
     option, run = option_and_run(situation, settings)
     is_said = run is not None and fit.refused is None

@@ -1,7 +1,7 @@
 """The changes of settings that would save a group the most: rows of gold.whatif, for a fleet's list.
 
 A fleet's groups are replayed less often than one that is asked for by name: their latest rebalances only, each set of
-settings once, and the best of them in some runs more.
+settings once, and the best of them in some runs more; those of the costliest groups in as many.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from .whatif import (
 )
 
 RUNS = 3
+COSTLIEST = 20
+"""So many groups of a fleet are replayed as often as one that is asked for by name, so that both answers agree; a
+choice: the ten changes worth most are nearly always among theirs."""
 LATEST_REBALANCES = 200
 """So many of a group are replayed at most; a choice: about 0.2 s of CPU time with all options."""
 ONE_RUN_SHARE = 0.5
@@ -78,8 +81,12 @@ class SettingsAdvice:
     cost_upper_seconds: float | None = None
     measured_seconds: float | None = None
     """The group's standing still in these rebalances, as measured."""
+    beyond_pauses_seconds: float | None = None
+    """The part of it that is no movement's pause."""
     rebalances: int | None = None
     """Rebalances in the replay under these settings."""
+    runs: int | None = None
+    """Replays that each of these numbers is of."""
     rebalances_replayed: int
     from_ms: int | None = None
     until_ms: int | None = None
@@ -93,7 +100,7 @@ class SettingsAdvice:
     """The answer in words, or why there is none."""
 
 
-def advice_of(rows: Sequence[Rebalance], until_ms: int) -> list[SettingsAdvice]:
+def advice_of(rows: Sequence[Rebalance], until_ms: int, run_count: int = RUNS) -> list[SettingsAdvice]:
     """The advice for one group, at least one row: where nothing is predicted, it says why. `rows`: the group's
     rebalances, measured, in the order they happened; at least one."""
     earlier, latest = rows[:-LATEST_REBALANCES], rows[-LATEST_REBALANCES:]
@@ -108,14 +115,16 @@ def advice_of(rows: Sequence[Rebalance], until_ms: int) -> list[SettingsAdvice]:
         why="",
     )
     try:
-        situation = situation_of(latest, until_ms, earlier[-1] if earlier else None, run_count=RUNS)
-        fit = fit_in_few_runs(situation)
+        situation = situation_of(latest, until_ms, earlier[-1] if earlier else None, run_count=run_count)
+        fit = fit_in_few_runs(situation) if run_count == RUNS else fit_of(situation)
         options = [] if fit.refused is not None else _best(situation)
     except (TooLittle, RequestError) as error:
         return [replace(nothing, why=str(error))]
     nothing = replace(
         nothing,
         measured_seconds=fit.measured_seconds,
+        beyond_pauses_seconds=fit.beyond_pauses_seconds,
+        runs=run_count,
         fit_rebalances=fit.rebalances,
         fit_causes=fit.causes,
         why=f"Nothing is predicted: {fit.refused or 'no setting could help'}.",
@@ -138,8 +147,8 @@ def fit_in_few_runs(situation: Situation) -> Fit:
 
 
 def _best(situation: Situation) -> list[Option]:
-    """The largest saving first. One run of each set of settings chooses those that are replayed in `RUNS`: at least
-    one, and no other that saves nothing worth naming."""
+    """The largest saving first. One run of each set of settings chooses those that are replayed in all: at least one,
+    and no other that saves nothing worth naming."""
     situation = replace(situation, kept={})
     fitted = {LAST_STEP_MS: base_of(situation, LAST_STEP_MS)}
     once = replace(situation, run_count=1, base=fitted)

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from .requests import in_milliseconds
 
+LEAST_SEEN_SECONDS = 0.5
+"""Less is not explained; a choice."""
+
 _BY_NAME: Mapping[str, str] = {
     "group.instance.id": "each process has a name that outlives it: closed and started again it takes its partitions "
     "up without a rebalance; until it is back they wait for it, for as long as session.timeout.ms at most",
@@ -118,3 +121,15 @@ def meanings_of(settings: Mapping[str, str]) -> list[str]:
         if meaning is not None:
             found.append(f"{name}: {meaning}")
     return found
+
+
+def beyond_pauses(seconds: float | None) -> str | None:
+    """Why the cost as measured is higher than the sum of the group's pauses; None where it is not, or not by enough to
+    be seen."""
+    if seconds is None or seconds < LEAST_SEEN_SECONDS:
+        return None
+    return (
+        f"{seconds:,.1f} s of what was measured are no pause elsewhere: a busy member was put out, and others waited "
+        "for its partitions (it may still have worked on them), or a group that had just started waited for its first "
+        "ones."
+    )

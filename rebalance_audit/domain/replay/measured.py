@@ -52,12 +52,16 @@ class Measured:
     lower_seconds: float
     upper_seconds: float | None
     """None: a pause has no upper bound."""
+    beyond_pauses_seconds: float = 0.0
+    """The part of the cost that is no movement's pause: first waits, and what busy members had that were put out, from
+    then until the next owner has it."""
     stood: tuple[Stood, ...] = ()
     """The parts of the cost, as far as their times are known."""
 
 
 def measured_cost(rows: Sequence[Rebalance]) -> Measured:
     cost, lower, upper, is_bounded = Standstill(), 0.0, 0.0, True
+    put_out_ms = 0.0
     stood: list[Stood] = []
     cold_since: int | None = None
     is_empty = True
@@ -83,6 +87,7 @@ def measured_cost(rows: Sequence[Rebalance]) -> Measured:
             if bounds is None:
                 continue
             least, likely, most = bounds
+            put_out_ms += likely - max(0, movement.pause_estimate_ms or 0)
             idle_ms = _idle_ms(movement, row, silent, likely)
             cost.add(Why.OWNER_IDLE, idle_ms)
             cost.add(Why.BETWEEN_OWNERS, likely - idle_ms)
@@ -94,7 +99,8 @@ def measured_cost(rows: Sequence[Rebalance]) -> Measured:
                 upper += most / 1000
         if any(m.kind == "assigned" for m in row.movements) or (was_stopped and row.assigned_at_ms is not None):
             cold_since, was_stopped = None, False
-    return Measured(cost, lower, upper if is_bounded else None, tuple(stood))
+    beyond_seconds = cost.first_wait_seconds + put_out_ms / 1000
+    return Measured(cost, lower, upper if is_bounded else None, beyond_seconds, tuple(stood))
 
 
 def _stretches(movement: Movement, row: Rebalance, likely_ms: float, idle_ms: float) -> Iterable[Stood]:

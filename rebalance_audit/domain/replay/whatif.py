@@ -64,6 +64,8 @@ class Fit:
     measured_seconds: float
     measured_lower_seconds: float
     measured_upper_seconds: float | None
+    beyond_pauses_seconds: float
+    """As in `Measured`."""
     refused: str | None
     """Why nothing is predicted; None if something is."""
 
@@ -119,6 +121,7 @@ def fit_of(situation: Situation) -> Fit:
         measured_seconds=round(measured.cost.standstill_seconds, 3),
         measured_lower_seconds=round(measured.lower_seconds, 3),
         measured_upper_seconds=None if measured.upper_seconds is None else round(measured.upper_seconds, 3),
+        beyond_pauses_seconds=round(measured.beyond_pauses_seconds, 3),
         refused=None,
     )
     return replace(fit, refused=_too_bad(situation, fit))

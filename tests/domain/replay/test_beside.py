@@ -8,6 +8,9 @@ from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.beside import beside
+from rebalance_audit.domain.replay.fleet import RUNS
+from rebalance_audit.domain.replay.meanings import beyond_pauses
+from rebalance_audit.domain.replay.measured import measured_cost
 from rebalance_audit.domain.replay.standstill import Stood
 from tests.captures import GOLDEN, gathered
 
@@ -32,7 +35,7 @@ def seconds(stood: Sequence[Stood]) -> float:
 )
 def test_both_time_lines_add_up_to_their_costs(capture: str, setting: str) -> None:
     rows = history(capture)
-    found = beside(rows, max(r.ended_at_ms or 0 for r in rows) + 1_000, [setting])
+    found = beside(rows, max(r.ended_at_ms or 0 for r in rows) + 1_000, [setting], RUNS)
     assert found.fit.refused is None
     assert seconds(found.was) == pytest.approx(found.fit.measured_seconds, abs=0.002)
     assert seconds(found.would) == pytest.approx(found.option.cost_seconds, abs=0.002)
@@ -40,3 +43,16 @@ def test_both_time_lines_add_up_to_their_costs(capture: str, setting: str) -> No
     known = {m.resource for row in rows for m in row.movements}
     assert {s.resource for s in (*found.was, *found.would)} <= known
     assert all(s.from_ms <= s.until_ms for s in (*found.was, *found.would))
+
+
+def test_what_a_replay_counts_beyond_the_groups_pauses_is_said() -> None:
+    """In `storm` a busy member of two partitions is put out six times, and the others wait some 2.9 s for them."""
+    rows = history("4.3.0/storm")
+    measured = measured_cost(rows)
+    assert measured.beyond_pauses_seconds == pytest.approx(6 * 2 * 2.9, rel=0.03)
+    pauses_ms = sum(max(0, m.pause_estimate_ms or 0) for r in rows for m in r.movements if m.kind != "assigned")
+    assert measured.cost.standstill_seconds - measured.beyond_pauses_seconds == pytest.approx(pauses_ms / 1000)
+    said = beyond_pauses(measured.beyond_pauses_seconds)
+    assert said is not None
+    assert said.startswith("35.")
+    assert beyond_pauses(0.2) is None
