@@ -85,13 +85,13 @@ def _has_cold_start(script: Script, delay_ms: int | None) -> bool:
     `delay_ms`: whether another one starts in that delay, too. Where none does, a longer delay only makes the first one
     wait."""
     running_until_ms = script.from_ms if any(life.started is None for life in script.lives) else script.from_ms - 1
-    cold_ms = -inf
+    cold_ms: float = -inf
     for life in sorted(script.lives, key=lambda life: life.started.at_ms if life.started else script.from_ms):
         since_ms = life.started.at_ms if life.started else script.from_ms
         if delay_ms is not None and since_ms <= cold_ms + delay_ms + DRAWN_APART_MS:
             return True
         if since_ms > running_until_ms:
-            cold_ms = since_ms
+            cold_ms = float(since_ms)
             if delay_ms is None:
                 return True
         running_until_ms = max(running_until_ms, life.ended.at_ms if life.ended else script.until_ms)

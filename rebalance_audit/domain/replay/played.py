@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -25,7 +25,7 @@ CHECKS = 16
 
 
 @dataclass(slots=True)
-class PlayedGroup(ABC):
+class PlayedGroup:
     """The happenings of the processes. Each protocol says what the group does about them."""
 
     script: Script
@@ -119,7 +119,7 @@ class PlayedGroup(ABC):
         outages = list(outages_of(self.script)) if counts else []
         starts_ms = sorted(life.started.at_ms for life in self.script.lives if life.started is not None)
         for at_ms in (self.script.from_ms, *starts_ms[:: len(starts_ms) // CHECKS + 1]):
-            to_come_ms = sum(self.topics.values()) * sum(o.lasts_ms for o in outages if o.until_ms > at_ms)
+            to_come_ms = sum(self.topics.values()) * sum((o.lasts_ms for o in outages if o.until_ms > at_ms), 0.0)
             self.loop.plan(at_ms, partial(self.gives_up_if_above, most_ms - to_come_ms))
 
     def gives_up_if_above(self, most_ms: float) -> None:

@@ -100,7 +100,7 @@ def requested(
 def _refuse_contradictions(asked: Mapping[str, str], in_force: GroupSettings) -> None:
     is_connect = in_force.assignor in CONNECT_PROTOCOLS
     for name in asked:
-        if is_connect and name not in (*OF_CONNECT, *OF_OPERATORS):
+        if is_connect and name not in OF_CONNECT and name not in OF_OPERATORS:
             raise RequestError(
                 f"--set {name}: Connect's workers have no such setting; they have {', '.join(OF_CONNECT)}."
             )
