@@ -80,6 +80,20 @@ $(ARCHIVE): $(STAMP) $(shell find rebalance_audit spark_jobs -name '*.py')
 	@mkdir -p .build
 	$(BIN)/pex --venv-repository $(VENV) --inherit-path=fallback rebalance-audit pandas -o $(ARCHIVE)
 
+COMPILED := .build/compiled
+
+compile: $(COMPILED)/.made ## The packages with compiled replays, in .build/compiled, for PYTHONPATH (decision 0097)
+
+$(COMPILED)/.made: $(STAMP) setup.py $(shell find rebalance_audit spark_jobs ingest -name '*.py')
+	rm -rf $(COMPILED)
+	@mkdir -p .build && touch .build/compile-began
+	REBALANCE_AUDIT_COMPILE=1 $(BIN)/uv build -q --python $(BIN)/python --out-dir $(COMPILED)
+	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m zipfile -e *.whl . && rm *.tar.gz
+	touch -r .build/compile-began $@
+
+test-compiled: $(COMPILED)/.made ## The tests of replays on the compiled form, and both forms' answers against each other
+	PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED):. $(PYTEST) --import-mode=append -n auto --dist loadfile tests/domain/replay tests/test_compiled.py
+
 cluster: $(STAMP) ## The stages on a Spark standalone cluster over an S3 server: tables equal to those of one process
 	$(PYTEST) -v tests/spark_jobs/test_cluster.py
 
@@ -198,6 +212,6 @@ bench: $(STAMP) ## Every benchmark
 clean: ## Remove what builds and runs left behind (not .venv)
 	rm -rf .build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build ./*.egg-info spark-warehouse
 
-.PHONY: help setup requirements archive cluster cluster-kills cluster-scale cluster-all check-infra lint test test-domain test-spark test-differential \
+.PHONY: help setup requirements archive compile test-compiled cluster cluster-kills cluster-scale cluster-all check-infra lint test test-domain test-spark test-differential \
 	test-broker test-airflow test-browser site tour sbom matrix demo live up test-up test-up-airflow doctor \
 	capture pictures score unions compare-versions differential faults fuzz bench clean

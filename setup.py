@@ -1,20 +1,29 @@
 """Copies into a wheel what the code reads elsewhere in a checkout: the runbook, and the evidence that `demo` shows.
 
-All else about the packages stands in pyproject.toml.
+With REBALANCE_AUDIT_COMPILE=1 it also compiles the replays of `whatif` (decision 0097), which takes mypy and a C
+compiler. All else about the packages stands in pyproject.toml.
 """
 
 from __future__ import annotations
 
+import os
 import runpy
 import shutil
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
+
+IS_COMPILED = os.environ.get("REBALANCE_AUDIT_COMPILE") == "1"
+REPLAY = Path("rebalance_audit/domain/replay")
 
 
 class BuildWithWhatIsRead(build_py):
     def run(self) -> None:
+        if IS_COMPILED and find_spec("mypyc") is None:
+            raise SystemExit("REBALANCE_AUDIT_COMPILE=1 needs mypy: pip install mypy")
         super().run()
         if self.editable_mode:
             return  # the code reads the checkout's own files
@@ -27,4 +36,26 @@ class BuildWithWhatIsRead(build_py):
             )  # fmt: skip
 
 
-setup(cmdclass={"build_py": BuildWithWhatIsRead})
+def extensions() -> list[Extension]:
+    """Those of mypyc; none where a build tool asks for less than the built files, which it does two or three times."""
+    asks_for_less = not {"egg_info", "dist_info", "sdist"}.isdisjoint(sys.argv)
+    if not IS_COMPILED or asks_for_less or find_spec("mypyc") is None:
+        return []
+    from mypyc.build import mypycify
+
+    # Our mypy settings name packages that a build does not have.
+    options = ["--config-file=", "--cache-dir=/dev/null", "--strict"]
+    made = mypycify(
+        [*options, *sorted(map(str, REPLAY.rglob("*.py")))],
+        opt_level="2",
+        debug_level="0",
+    )
+    return list(made)
+
+
+setup(
+    cmdclass={"build_py": BuildWithWhatIsRead},
+    ext_modules=extensions(),
+    # A build of its own environment (pip, uv) gets what it takes to compile; no other build does.
+    setup_requires=["mypy>=2.4"] if IS_COMPILED else [],
+)

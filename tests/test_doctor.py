@@ -8,6 +8,7 @@ import pwd
 import re
 import tempfile
 import tomllib
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,12 @@ def test_missing_packages_are_named_as_they_are_installed() -> None:
     found = list(runtime.packages(lambda module: None if module == "google_crc32c" else object()))
     assert found[0].state is Health.FAULT
     assert "google-crc32c" in found[0].detail
+
+
+@pytest.mark.parametrize(("origin", "form"), [("/a/classic.py", "plain Python"), ("/a/classic.so", "compiled")])
+def test_the_form_of_the_replays_is_named(origin: str, form: str) -> None:
+    found = runtime.replays(lambda name: ModuleSpec(name, None, origin=origin))
+    assert (found.state, found.detail) == (Health.OK, f"{form}, {origin}")
 
 
 def test_an_extra_that_is_not_installed_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
