@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit.domain.tables import BY_NAME
+from rebalance_audit.warehouse import small_files
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.row_groups import footer
 from rebalance_audit.warehouse.small_files import LARGE_AT_ONCE, LARGE_FILES, RUNS, SMALL_FILES, tiers_of
@@ -123,10 +124,12 @@ def test_joined_events_are_in_the_order_of_time_within_a_group(tmp_path: Path) -
     ]
 
 
-def test_runs_are_merged_into_one_in_the_order_of_the_groups(tmp_path: Path) -> None:
+def test_runs_are_merged_into_one_in_the_order_of_the_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = 3
+    monkeypatch.setattr(small_files, "RUNS", runs)
     warehouse = Warehouse.open(tmp_path, create=True)
     number = 0
-    for _ in range(RUNS):
+    for _ in range(runs):
         for _ in range(SMALL_FILES):
             rows = [a_row(n, is_final=True) for n in range(number, number + 40)]
             warehouse.append(REBALANCE, rows_to_table(REBALANCE, rows))
