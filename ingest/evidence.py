@@ -75,9 +75,9 @@ class Evidence:
                 )  # fmt: skip
 
 
-def read_evidence(folder: str | Path | EvidenceFolder, *, cluster_id: str | None = None) -> Evidence:
+def read_evidence(folder: str | Path | EvidenceFolder) -> Evidence:
     """The records and log events of an evidence folder, streaming. Raises Misconfigured if it is none."""
-    return Evidence(folder if isinstance(folder, EvidenceFolder) else open_folder(folder, cluster_id=cluster_id))
+    return Evidence(folder if isinstance(folder, EvidenceFolder) else open_folder(folder))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +95,10 @@ def import_evidence(
     folder: str | Path | EvidenceFolder,
     landing: Landing,
     *,
-    cluster_id: str | None = None,
     progress: Progress | None = None,
 ) -> ImportSummary:
     """Land everything an evidence folder holds, a bounded piece at a time. Doing it twice changes nothing."""
-    found = folder if isinstance(folder, EvidenceFolder) else open_folder(folder, cluster_id=cluster_id)
+    found = folder if isinstance(folder, EvidenceFolder) else open_folder(folder)
     with without_cycle_search():
         return _Import(found, landing, progress or (lambda done, total, what: None)).run()
 

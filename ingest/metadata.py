@@ -23,6 +23,7 @@ _CHECKPOINT_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.gz)?")
 _READ_NAME = re.compile(r"\d{20}(-\d{10}\.checkpoint|\.log)(\.gz)?")
 _FOOTER_TYPE = 4
 EPOCH: Final = 5
+_ROWS_PER_RUN = 50_000
 
 
 @dataclass(slots=True)
@@ -139,12 +140,13 @@ def metadata_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_file() and _READ_NAME.fullmatch(path.name))
 
 
-def metadata_runs(sources: Iterable[SourceMetadata], *, size: int = 50_000) -> Iterator[RecordRun]:
+def metadata_runs(sources: Iterable[SourceMetadata]) -> Iterator[RecordRun]:
     """Records of metadata logs as rows for a landing. Checkpoints stand under a topic name of their own: their offsets
     are places in a file."""
     for (topic, node), run in itertools.groupby(sources, lambda s: (bronze_topic(s.snapshot), s.node)):
         while rows := [
-            _row(s.offset, s.timestamp_ms, s.key, s.value, s.epoch, s.is_control) for s in itertools.islice(run, size)
+            _row(s.offset, s.timestamp_ms, s.key, s.value, s.epoch, s.is_control)
+            for s in itertools.islice(run, _ROWS_PER_RUN)
         ]:
             yield RecordRun(topic=topic, partition=0, source="segment", node=node, rows=rows)
 

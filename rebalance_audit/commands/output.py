@@ -59,10 +59,9 @@ def csv_cell(value: Any) -> Any:
     return text
 
 
-def write_rows(
-    rows: Iterable[Mapping[str, Any]], columns: Sequence[str], output: Output | str, stream: TextIO | None = None
-) -> None:
-    out = stream or sys.stdout
+def write_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], output: Output | str) -> None:
+    """Print these columns of the rows in this form."""
+    out = sys.stdout
     if output == Output.JSONL:
         for row in rows:
             out.write(json_text(dict(row)) + "\n")

@@ -38,8 +38,8 @@ class Chart:
     bucket: str
 
 
-def report_html(report: Report, *, runbook: str = "runbook.md") -> str:
-    """One self-contained file. `runbook`: where rule names link to."""
+def report_html(report: Report) -> str:
+    """One self-contained file. Rule names link to a runbook.md beside it."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("rebalance_audit.reports", "."),
         autoescape=True,
@@ -74,7 +74,7 @@ def report_html(report: Report, *, runbook: str = "runbook.md") -> str:
         most_lost=max((g.cost.estimate or 0.0 for g in report.groups), default=0.0),
         most_caused=max((c.rebalance_count for c in report.causes), default=0),
         past_limit=PAST_FINDINGS_SHOWN,
-        runbook=runbook,
+        runbook="runbook.md",
         chart_width=CHART_WIDTH,
         chart_height=CHART_HEIGHT,
         label_space=_LABEL_SPACE,

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ingest.readings import SourceReading
     from rebalance_audit.commands.explain.group_reading import GroupReading
     from rebalance_audit.commands.explain.places import Places, Shown
-    from rebalance_audit.domain.detect import Limits
     from rebalance_audit.domain.gather.clocks import NodeClock
     from rebalance_audit.domain.gather.groups import Gathered
     from rebalance_audit.domain.incidents import Incident
@@ -164,7 +163,7 @@ class GroupAnswer:
         )  # fmt: skip
 
 
-def answer_for(reading: GroupReading, *, limits: Limits | None = None) -> GroupAnswer:
+def answer_for(reading: GroupReading) -> GroupAnswer:
     """Read, reconstruct, measure and judge. Raises CommandError if the group is not in evidence."""
     from rebalance_audit.commands.explain.group_reading import not_found
     from rebalance_audit.domain.detect import DEFAULT, detect_group
@@ -189,7 +188,7 @@ def answer_for(reading: GroupReading, *, limits: Limits | None = None) -> GroupA
     ends = [s.to_at_ms for s in reading.sources if s.to_at_ms is not None]
     ends += [line.at_ms for line in evidence.lines if line.at_ms is not None]
     until_ms = time.time_ns() // 1_000_000 if reading.is_live else max(ends, default=None)
-    findings = detect_group(rebalances, found.connect_tasks, limits or DEFAULT, seen_until_ms=until_ms)
+    findings = detect_group(rebalances, found.connect_tasks, DEFAULT, seen_until_ms=until_ms)
     incidents, _ = incidents_of(
         ClusterRows(
             cluster_id=reading.cluster_id,
@@ -197,7 +196,7 @@ def answer_for(reading: GroupReading, *, limits: Limits | None = None) -> GroupA
             groups={reading.group_id: rebalances},
             tasks=found.connect_tasks,
             findings=[(reading.group_id, f) for f in findings],
-            limits=lambda group_id: limits or DEFAULT,
+            limits=lambda group_id: DEFAULT,
         )
     )
     return GroupAnswer(

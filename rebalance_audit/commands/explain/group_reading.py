@@ -73,7 +73,6 @@ def from_cluster(
     logs: Sequence[tuple[str, Path]] = (),
     log_time_zone: str | None = None,
     connect_topics: Mapping[str, str] | None = None,
-    offsets_topic: str = OFFSETS_TOPIC,
 ) -> GroupReading:
     """Reads the one partition the group is in; for a Connect group also the Connect topics. Raises IngestError."""
     from ingest.collect_settings import CollectSettings
@@ -82,8 +81,8 @@ def from_cluster(
     from ingest.live_evidence import LiveEvidence, live_evidence
 
     # The group's own partition first: only a Connect group is worth looking for Connect's topics.
-    live = live_evidence(CollectSettings(client_config=config, offsets_topic=offsets_topic, connect_topics={}))
-    with_connect = CollectSettings(client_config=config, offsets_topic=offsets_topic, connect_topics=connect_topics)
+    live = live_evidence(CollectSettings(client_config=config, connect_topics={}))
+    with_connect = CollectSettings(client_config=config, connect_topics=connect_topics)
     files = [(node, path) for node, folder in logs for path in sorted(folder.glob("*.log*")) if path.is_file()]
     from_logs = read_evidence(EvidenceFolder(cluster_id=live.cluster_id, log_files=files))
     seen: set[str] = set()
@@ -92,14 +91,14 @@ def from_cluster(
 
     def records() -> Iterator[SourceRecord]:
         is_connect = False
-        own = offsets_partition(group_id, live.cluster.partition_counts.get(offsets_topic, 50))
+        own = offsets_partition(group_id, live.cluster.partition_counts.get(OFFSETS_TOPIC, 50))
         for record in live.records(wants, choose=lambda topic, count: [own]):
             is_connect = is_connect or _is_connect_record(record, group_id)
             yield record
         sources.extend(live.sources)
         if is_connect:
             more = LiveEvidence(with_connect, live.cluster)
-            yield from more.records(choose=lambda topic, count: [] if topic == offsets_topic else range(count))
+            yield from more.records(choose=lambda topic, count: [] if topic == OFFSETS_TOPIC else range(count))
             sources.extend(more.sources)
 
     return GroupReading(

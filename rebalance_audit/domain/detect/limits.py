@@ -153,18 +153,16 @@ DEFAULT = Limits()
 DEFAULT_REASSIGNMENT = ReassignmentLimits()
 
 
-def limits_for(
-    overrides: Iterable[Mapping[str, Any]], cluster_id: str, group_id: str, base: Limits = DEFAULT
-) -> Limits:
-    """The limits of one group: `overrides` in order, later ones win.
+def limits_for(overrides: Iterable[Mapping[str, Any]], cluster_id: str, group_id: str) -> Limits:
+    """The limits of one group: DEFAULT with these overrides, of which later ones win.
 
     Each is a mapping with optional shell patterns `cluster`, `group` and `connector`, and any limit by its name; beside
     `connector`, one of OF_CONNECTORS.
     Raises LimitsError, with all faults at once, also for overrides that do not match this group.
     """
-    known = {f.name: type(getattr(base, f.name)) for f in fields(base) if f.name != "of_connectors"}
+    known = {f.name: type(getattr(DEFAULT, f.name)) for f in fields(DEFAULT) if f.name != "of_connectors"}
     faults: list[str] = []
-    result = base
+    result = DEFAULT
     for place, override in enumerate(overrides, start=1):
         changes: dict[str, Any] = {}
         for name, value in override.items():
