@@ -11,9 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from rebalance_audit import cli
+from rebalance_audit.commands.whatif import _asked_line
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Member, Movement, Rebalance, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.domain.replay.whatif import Option
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import gathered
@@ -183,3 +185,14 @@ def test_a_connect_cluster_is_asked_about_its_delay(capsys: pytest.CaptureFixtur
     assert "saves" in capsys.readouterr().out
     assert cli.run([*lost, "--set", "group.instance.id=auto"]) == 2
     assert "workers have no such setting" in capsys.readouterr().err
+
+
+def test_a_difference_that_may_be_chance_is_said_with_its_range() -> None:
+    """In the words of the app."""
+    option = Option(
+        settings={"session.timeout.ms": "30000"}, saved_seconds=28.3, saved_lower_seconds=-4.0, saved_upper_seconds=61.5
+    )
+    assert _asked_line("orders", "partition", option) == (
+        "session.timeout.ms=30000 may have helped or harmed orders: 28.3 partition-seconds less in the middle of its "
+        "replays, likely 61.5 less to 4.0 more."
+    )

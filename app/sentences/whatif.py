@@ -125,5 +125,6 @@ def fit(found: Fit) -> str:
     return (
         f"How sure: replayed under the settings in force, {found.rebalances:.0%} of the rebalances and "
         f"{found.causes:.0%} of their causes came out again, and cost {found.cost_seconds:,.1f} s where "
-        f"{found.measured_seconds:,.1f} s were measured. The numbers are of the whole replayed history."
+        f"{found.measured_seconds:,.1f} s were measured. The numbers are of the whole replayed history; what a change "
+        "saves and leaves is counted from its replays, not from what was measured."
     )

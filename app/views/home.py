@@ -10,6 +10,7 @@ from app.answers.rows import ClusterRow, IncidentCount, IncidentKind, IncidentRo
 from app.answers.runbook import rule_name
 from app.charts import bars
 from app.words import fill
+from rebalance_audit.domain.causes import MEMBER_FAILED, MEMBERSHIP
 from rebalance_audit.domain.detect import DEFAULT
 from rebalance_audit.domain.detect.history import worker_name
 from rebalance_audit.domain.incidents.responses import standing
@@ -61,12 +62,19 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind]) -> sentences.Wors
         where=cluster if subject in what else f"{subject} \u00b7 {cluster}",
         who=[words.name(worker_name(who), 60) for who in first.culprits[:MOST_CULPRITS]]
         + ([f"{len(first.culprits) - MOST_CULPRITS:,} more"] if len(first.culprits) > MOST_CULPRITS else []),
-        cause=words.trigger(first.root_cause),
+        cause=_doing(first.root_cause) if first.culprits else words.trigger(first.root_cause),
         cost=f"{page.cost_words(first)} of downtime" if first.cost_seconds is not None else page.cost_words(first),
         unit=first.unit if first.cost_seconds is not None else None,
         advice=words.whole_sentences(first.advice, 300) if first.advice else None,
         alike=f"; {more:,} more of this kind" if more else "",
     )
+
+
+def _doing(root_cause: str) -> str:
+    """What the culprits did; of who came or went on purpose, that it began with that: what is wrong may be another's
+    doing."""
+    is_change = root_cause in MEMBERSHIP - MEMBER_FAILED
+    return f"it began {words.because(root_cause)}" if is_change else words.trigger(root_cause)
 
 
 def kinds(found: list[IncidentKind]) -> None:

@@ -209,9 +209,10 @@ def _asked_line(group: str, unit: str, option: Option) -> str:
         return (
             f"{settings} would have cost {group} {-saved:.1f} {unit}-seconds more ({-upper:.1f} \u2026 {-lower:.1f})."
         )
+    middle = f"{abs(saved):,.1f} {unit}-seconds {'less' if saved >= 0 else 'more'}"
     return (
-        f"{settings} would have made no difference to {group} that stands out of the spread of its replays "
-        f"({lower:.1f} \u2026 {upper:.1f} {unit}-seconds saved)."
+        f"{settings} may have helped or harmed {group}: {middle} in the middle of its replays, likely {upper:,.1f} "
+        f"less to {max(0.0, -lower):,.1f} more."
     )
 
 

@@ -54,6 +54,16 @@ def test_what_stands_still_now_comes_before_what_cost_more_and_is_quiet(
     assert said(at).count("A partition still for 1 min costs 60.") == 1  # also where only what all cost is known
 
 
+def test_who_joined_before_a_group_was_stuck_is_not_said_to_have_done_that(opened: Open, tmp_path: Path) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    storm = next(i for i in warehouse.read("gold.incident").to_pylist() if i["finding_ids"] == ["f-storm"])
+    stuck = {**storm, "incident_id": "in:now", "finding_ids": [], "rebalance_ids": [], "still": "down"}
+    stuck |= {"root_cause": "member_joined", "culprits": ["w1"], "title": "parcels has been rebalancing for 9 min"}
+    warehouse.append("gold.incident", rows_to_table("gold.incident", [stuck]))
+    gold_rows.publish(warehouse)
+    assert "Whose doingw1: it began because a member joined" in said(opened(tmp_path / "w", "home"))
+
+
 def test_where_nothing_is_open_the_unit_is_explained_beside_the_first_cost(opened: Open, tmp_path: Path) -> None:
     warehouse = gold_rows.write(tmp_path / "w", many=0)
     over = [{**i, "status": "over", "still": "nothing"} for i in warehouse.read("gold.incident").to_pylist()]
