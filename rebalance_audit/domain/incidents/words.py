@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rebalance_audit.domain.causes import Cause, phrase_of
 from rebalance_audit.domain.detect.finding import capped
@@ -110,22 +110,55 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
 
 
 def _deploy_title(trouble: Trouble, people: Sequence[Identity], where: str) -> str:
-    """Newcomers take the places of those that went first; who went after them was neither restarted nor replaced."""
+    """Who came back as before was restarted. Newcomers take the places of those that went first; who went after them
+    left. A client id that came back from another host, or without a known one, was restarted or replaced."""
     own = [e for e in trouble.episodes if e.kind == "deploy"]
     left = {who for e in own for step in e.steps for who in step.left}
-    away = {who: at for e in own for who, at in e.gone.items() if who in people}
-    came = sum(who not in left for who in people)
-    alone = set(sorted(away, key=lambda who: away[who])[came:])
-    if len(alone) == len(people):  # as a deploy it began, and nobody is back yet
-        alone = set()
+    came = [who for who in people if who not in left]
+    back = {who for e in own for who in _back_in(e) if who not in e.gone}
+    if not back and not came:  # several members of one name: one came back, and another went
+        back = {who for e in own for who in _back_in(e)}
+    away = {who: at for e in own for who, at in e.gone.items() if who in people and who not in back}
+    again = {who[:2] for who in came}
+    went = sorted(away, key=lambda who: (who[:2] not in again, away[who]))
+    replaced, alone = set(went[: len(came)]), set(went[len(came) :])
+    again &= {who[:2] for who in replaced}
+    unsure = {who for who in (*came, *replaced) if who[:2] in again} | {who for who in back if _lacks_host(who)}
     names = list(zip(people, names_of(people), strict=True))
-    turned = [name for who, name in names if who not in alone]
-    gone = [name for who, name in names if who in alone]
-    rest = f"; {listed(gone)} left" if gone else ""
-    if len(turned) == 1:
-        return f"{turned[0]} of {where} was restarted{rest}"
-    did = "restarted or replaced" if came or not gone else "restarted"
-    return f"Deploy of {where}: {listed(turned) or 'members'} were {did}{rest}"
+
+    def named(wanted: Collection[Identity]) -> list[str]:
+        return [name for who, name in names if who in wanted]
+
+    newcomers = named(set(came) - unsure)
+    turned = [
+        (named(back - unsure), "restarted"),
+        (named(unsure), "restarted or replaced"),
+        (named(replaced - unsure), f"replaced by {listed(newcomers)}"),
+    ]
+    said = [(who, f"{_was(who)} {did}") for who, did in turned if who]
+    said += [(newcomers, "joined")] if newcomers and not replaced - unsure else []
+    said += [(named(alone), "left")] if alone else []
+    said = said or [(["members"], "were restarted or replaced")]
+    (first, did), *rest = said
+    is_one = len(first) == 1 and did.startswith("was ") and all(did in ("joined", "left") for _, did in rest)
+    head = f"{first[0]} of {where} {did}" if is_one else f"Deploy of {where}: {listed(first)} {did}"
+    return "; ".join((head, *(f"{listed(who)} {did}" for who, did in rest)))
+
+
+def _back_in(episode: Episode) -> Iterator[Identity]:
+    """Who went and joined again, in the same round or a later one."""
+    left: set[Identity] = set()
+    for step in episode.steps:
+        left.update(step.left)
+        yield from left.intersection(step.joined)
+
+
+def _lacks_host(who: Identity) -> bool:
+    return who[0] == "client" and len(who) == 2
+
+
+def _was(names: Sequence[str]) -> str:
+    return "was" if len(names) == 1 else "were"
 
 
 def story(

@@ -195,7 +195,7 @@ OF_SEVERAL_GROUPS = {
     ],
     "partitions_added_in_deploy": [
         *(f"scaling 1 2 3: {{}} scaled up: {x}1, {x}2 and {x}3 joined" for x in "apjr"),
-        *(f"deploy 4 6 7 8 9 10: Deploy of {{}}: {x}1, {x}2 and {x}3 were restarted or replaced" for x in "apjr"),
+        *(f"deploy 4 6 7 8 9 10: Deploy of {{}}: {x}1, {x}2 and {x}3 were restarted" for x in "apjr"),
         "subscription 5: 4 groups (a-aiokafka, j-java and 2 more): topics or partitions changed",
     ],
     "shift_of_five": [
@@ -211,8 +211,8 @@ OF_SEVERAL_GROUPS = {
         "member_fault 5 6: s1 of {} vanished without leaving",
         "member_fault 6: p2 of {} vanished without leaving",
         "deploy 4 7: p1 of {} was restarted",
-        "deploy 4 7: Deploy of {}: s2 and s4 were restarted or replaced; s3 left",
-        "deploy 8: Deploy of {}: r1 and r4 were restarted or replaced",
+        "deploy 4 7: s2 of {} was replaced by s4; s3 left",
+        "deploy 8: r1 of {} was replaced by r4",
         "scaling 4: {} scaled down: f1 left",
     ],
 }

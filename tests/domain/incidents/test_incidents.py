@@ -145,9 +145,45 @@ def test_who_leaves_and_has_no_successor_was_neither_restarted_nor_replaced() ->
     two = a_group().deploys("c1", "c2", from_s=0, each_s=60).leaves("c3", at_s=140)
     assert [i.title for i in incidents_and_marks(two)[0]] == ["Deploy of orders: c1 and c2 were restarted; c3 left"]
     replaced = a_group().leaves("c1", at_s=0).joins("p1", at_s=20).leaves("c2", at_s=60)
-    assert [i.title for i in incidents_and_marks(replaced)[0]] == [
-        "Deploy of orders: c1 and p1 were restarted or replaced; c2 left"
-    ]
+    assert [i.title for i in incidents_and_marks(replaced)[0]] == ["c1 of orders was replaced by p1; c2 left"]
+
+
+def test_a_deploy_says_restarted_or_replaced_only_where_evidence_cannot_decide() -> None:
+    def title(group: GroupStory) -> str:
+        (incident,) = (i for i in incidents_and_marks(group)[0] if i.kind == "deploy")
+        return incident.title
+
+    restarted = a_group().deploys("c1", "c2", "c3", from_s=0, each_s=60)
+    assert title(restarted) == "Deploy of orders: c1, c2 and c3 were restarted"
+    replaced = a_group().leaves("c1", at_s=0).joins("p1", at_s=20).leaves("c2", at_s=60).joins("p2", at_s=80)
+    assert title(replaced) == "Deploy of orders: c1 and c2 were replaced by p1 and p2"
+    both = a_group().deploys("c1", from_s=0, each_s=60).joins("p1", at_s=60).leaves("c2", at_s=80)
+    assert title(both) == "Deploy of orders: c1 was restarted; c2 was replaced by p1"
+    wider = a_group().deploys("c1", from_s=0, each_s=60).joins("p1", at_s=60)
+    assert title(wider) == "c1 of orders was restarted; p1 joined"
+
+
+def test_a_client_id_that_comes_back_from_another_host_was_restarted_or_replaced() -> None:
+    """As a pod does whose address is new; with an instance id it is the same member for certain."""
+
+    def title(**facts: str) -> str:
+        group = GroupStory("orders")
+        for place, name in enumerate(("a", "b", "c")):
+            own = {key: f"{value}-{place % 2}" for key, value in facts.items()}
+            group.member(name, client_id="shop", client_host=f"/10.0.0.{place}", **own)
+        group.joins("a", "b", at_s=-2 * HOUR_S).leaves("a", at_s=0).joins("c", at_s=20)
+        (incident,) = (i for i in incidents_and_marks(group)[0] if i.kind == "deploy")
+        return incident.title
+
+    assert title() == "Deploy of orders: shop (/10.0.0.0) and shop (/10.0.0.2) were restarted or replaced"
+    assert title(group_instance_id="i") == "i-0 of orders was restarted"
+
+
+def test_a_client_id_that_comes_back_from_a_host_that_is_not_known_was_restarted_or_replaced() -> None:
+    group = a_group()
+    group.member("c1", client_host=None)
+    found, _ = incidents_and_marks(group.joins("c1", at_s=-HOUR_S).deploys("c1", from_s=0, each_s=60))
+    assert [i.title for i in found if i.kind == "deploy"] == ["c1 of orders was restarted or replaced"]
 
 
 def test_members_of_one_name_that_are_replaced_one_by_one_are_a_deploy_and_no_flapping_member() -> None:
