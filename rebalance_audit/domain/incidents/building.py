@@ -33,6 +33,9 @@ _CONNECT_DEPLOY = (
     "Nothing is wrong. A restarted worker's tasks wait until scheduled.rebalance.max.delay.ms is over: "
     "`rebalance-audit whatif` replays this deploy with a shorter delay."
 )
+_OWN_CHANGE = (
+    "Nobody sent a change. If it goes on, find in the connector's log what makes it ask for other task configurations."
+)
 _ADVICE = {
     "scaling": "Nothing is wrong: members came or went on purpose.",
     "configuration": "Nothing is wrong. Changes that are sent together cost one round instead of several.",
@@ -302,6 +305,8 @@ def _advice(trouble: Trouble, findings: Sequence[Finding], *, expected: bool) ->
         rows = with_libraries([s.rebalance for _, s in trouble.steps])
         of = client_advice.families(m for row in rows for m in row.members)
         return client_advice.deploy(of, trouble.steps[-1][1].rebalance.group_type)
+    if expected and trouble.kind == "configuration" and words.is_own_change(trouble):
+        return _OWN_CHANGE
     return _ADVICE.get(trouble.kind, _ADVICE_OTHERWISE) if expected else _ADVICE_OTHERWISE
 
 

@@ -21,7 +21,7 @@ from rebalance_audit.domain.detect.wording import (
     things,
     two_owners,
 )
-from rebalance_audit.domain.incidents.episodes import Episode, faults_in
+from rebalance_audit.domain.incidents.episodes import Episode, faults_in, is_own_rewrite
 from rebalance_audit.domain.incidents.model import Link
 from rebalance_audit.domain.incidents.troubles import Trouble
 from rebalance_audit.domain.numbers import CostBounds, is_counted, unit_of
@@ -98,8 +98,7 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
         case "removal":
             return f"An administrator removed {who} from {where}"
         case "configuration":
-            names = sorted({c for _, s in trouble.steps for c in s.rebalance.changed_connectors or ()})
-            return f"Configuration of {listed([shown(n) for n in names]) or 'connectors'} changed on {where}"
+            return _configuration_title(trouble, where)
         case "coordinator":
             brokers = sorted({m.previous_leader for m in trouble.leader_moves if m.previous_leader is not None})
             away = f" away from broker {', '.join(map(str, brokers))}" if brokers else ""
@@ -107,6 +106,19 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
             return f"{what} {where}" + ("" if trigger == Cause.APPEND_FAILED else f" moved{away}")
         case _:
             return f"{where}: {phrase_of(trigger)}"
+
+
+def is_own_change(trouble: Trouble) -> bool:
+    """Whether connectors wrote other configurations for their tasks all by themselves: nobody changed their own."""
+    written = [s for _, s in trouble.steps if s.rebalance.trigger == Cause.CONNECT_CONFIG_CHANGED]
+    return bool(written) and all(map(is_own_rewrite, written))
+
+
+def _configuration_title(trouble: Trouble, where: str) -> str:
+    names = [shown(n) for n in sorted({c for _, s in trouble.steps for c in s.rebalance.changed_connectors or ()})]
+    if is_own_change(trouble):
+        return f"{listed(names)} rewrote {'its' if len(names) == 1 else 'their'} own task configurations on {where}"
+    return f"Configuration of {listed(names) or 'connectors'} changed on {where}"
 
 
 def _deploy_title(trouble: Trouble, people: Sequence[Identity], where: str) -> str:

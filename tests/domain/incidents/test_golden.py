@@ -240,6 +240,8 @@ def test_a_connector_that_rewrites_its_tasks_by_itself_is_one_incident() -> None
     """MirrorMaker 2 whose two aliases are one cluster: its topics are found anew every five seconds."""
     (loop,) = found_in(GOLDEN / "4.1.1" / "mirror_maker_loop")
     assert (loop.kind, loop.culprits) == ("configuration", ("MirrorSourceConnector",))
+    assert loop.title == "MirrorSourceConnector rewrote its own task configurations on src-mm2"
+    assert (loop.advice or "").startswith("Nobody sent a change.")
     assert [i.rpartition("/")[2] for i in loop.rebalance_ids] == ["7", "8", "9", "10", "11"]
 
 
