@@ -77,9 +77,10 @@ def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = N
 
 
 def _open_unit(counted: IncidentCount) -> str | None:
-    """The first that `_open_cost` names."""
-    both = ((counted.open_partition_seconds, "partition"), (counted.open_task_seconds, "task"))
-    return next((unit for cost, unit in both if cost), None) if counted.open_count > 1 else None
+    """Of what `_open_cost` names."""
+    if counted.open_count < 2:
+        return None
+    return words.unit_of_costs(counted.open_partition_seconds, counted.open_task_seconds)
 
 
 def unit_in_words(unit: str) -> Html:

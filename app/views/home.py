@@ -34,15 +34,14 @@ def strip(span: Span) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         show = page.switch_in_address("Height", "show", _SHOWN)
         st.html(bars.FLEET_LEGEND, width="content")
-    known = [unit for unit, cost in (("partition", fleet.partition_seconds), ("task", fleet.task_seconds)) if cost]
-    unit = known[0] if len(known) == 1 else "resource"
-    is_first = bool(known) and not reader.incident_count(span).open_count  # else the answer says it
+    unit = words.unit_of_costs(fleet.partition_seconds, fleet.task_seconds)
+    is_first = not reader.incident_count(span).open_count  # else the answer says it
     page.note(
         "In this time {cost}{unit}",
         cost=sentences.cost_of(fleet),
-        unit=sentences.unit_in_words(unit) if is_first else "",
+        unit=sentences.unit_in_words(unit) if unit is not None and is_first else "",
     )
-    picture = charts.fleet_strip(counted, span, marks, show, unit)
+    picture = charts.fleet_strip(counted, span, marks, show, unit or "resource")
     said = words.count(int(counted["rebalances"].sum()), "rebalance")
     clicked = page.time_line(picture, f"The fleet over time: {said}, by cluster and cause.", key="fleet-strip")
     page.open_target(clicked, "", marks)

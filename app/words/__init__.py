@@ -57,6 +57,7 @@ from app.words.numbers import (
     seconds_bounds,
     seconds_ends,
     seconds_likely,
+    unit_of_costs,
 )
 from app.words.replicas import ELECTION_WORDS, PHASE_WORDS, REASSIGNMENT_WORDS, brokers, election, ids, replicas, state
 from app.words.times import ago, began, clock, instant, minute, moment, typed_time, utc_in, when, zone
@@ -122,6 +123,7 @@ __all__ = [
     "trigger",
     "typed_time",
     "unbroken",
+    "unit_of_costs",
     "utc_in",
     "visible",
     "when",

@@ -118,6 +118,12 @@ def costs(partition_seconds: float | None, task_seconds: float | None) -> str:
     return " and ".join(seconds(cost, unit) for cost, unit in some or known[:1])
 
 
+def unit_of_costs(partition_seconds: float | None, task_seconds: float | None) -> str | None:
+    """What these costs count: `partition`, `task`, or `resource` where there are both; None where there is no cost."""
+    units = [unit for cost, unit in ((partition_seconds, "partition"), (task_seconds, "task")) if cost]
+    return units[0] if len(units) == 1 else "resource" if units else None
+
+
 def seconds_likely(lower: float | None, estimate: float | None, upper: float | None, unit: str) -> str:
     """`91.6 task-seconds, likely 88.0 to 95.2`; without a range where none is known or all three are the same."""
     said = seconds(estimate, unit)

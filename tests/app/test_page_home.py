@@ -73,6 +73,21 @@ def test_where_nothing_is_open_the_unit_is_explained_beside_the_first_cost(opene
     assert text.count("still for 1 min costs 60.") == 1
 
 
+def test_where_partitions_and_tasks_stand_still_both_are_explained(opened: Open, tmp_path: Path) -> None:
+    """The first incident's cost is not known, and that of all that is open is in two units."""
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    storm = next(i for i in warehouse.read("gold.incident").to_pylist() if i["finding_ids"] == ["f-storm"])
+    one = {**storm, "finding_ids": [], "rebalance_ids": []}
+    both = [
+        {**one, "incident_id": "in:now", "still": "empty", "cost_seconds": None},
+        {**one, "incident_id": "in:task", "cost_seconds": 1.5, "unit": "task"},
+    ]
+    warehouse.append("gold.incident", rows_to_table("gold.incident", both))
+    gold_rows.publish(warehouse)
+    text = said(opened(tmp_path / "w", "home"))
+    assert "partition-seconds and 1.5 task-seconds. A partition or task still for 1 min costs 60." in text
+
+
 def test_homes_numbers_are_not_those_of_a_list_that_is_cut(opened: Open, tmp_path: Path) -> None:
     warehouse = gold_rows.write(tmp_path / "w", many=0)
     one = warehouse.read("gold.incident").to_pylist()[0]

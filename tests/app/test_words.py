@@ -69,6 +69,10 @@ def test_of_two_costs_the_one_that_is_none_is_left_out() -> None:
     assert words.costs(0.0, 0.0) == "0.0 partition-seconds"
     assert words.costs(None, 0.0) == "0.0 task-seconds"
     assert words.costs(None, None) == ""
+    assert words.unit_of_costs(132.0, 91.6) == "resource"
+    assert words.unit_of_costs(132.0, 0.0) == "partition"
+    assert words.unit_of_costs(None, 91.6) == "task"
+    assert words.unit_of_costs(0.0, None) is None
 
 
 def test_no_line_ends_inside_a_duration_and_names_stay_as_they_are() -> None:
