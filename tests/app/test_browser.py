@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from PIL import Image
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -289,6 +290,29 @@ def held(page: Any) -> tuple[Callable[[], None], Callable[[], None]]:
     return lambda: state.update(holds=True), release
 
 
+class Told:
+    """What the server tells the browser, frame by frame; the browser need not have got it yet."""
+
+    def __init__(self) -> None:
+        self.pages: list[str] = []
+        """Of every run that began, since the first frame that was looked at."""
+
+    def to_change_the_address(self, frame: bytes) -> bool:
+        return self._kind(ForwardMsg.FromString(frame)) == "page_info_changed"
+
+    def all_of_another_page(self, frame: bytes) -> bool:
+        """The parts of a page that look again every second end their runs in another way."""
+        message = ForwardMsg.FromString(frame)
+        is_whole = message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY
+        return self._kind(message) == "script_finished" and is_whole and self.pages[-1] != self.pages[0]
+
+    def _kind(self, message: Any) -> str | None:
+        kind: str | None = message.WhichOneof("type")
+        if kind == "new_session":
+            self.pages.append(message.new_session.page_script_hash)
+        return kind
+
+
 EARLY = {
     "the menu": ("groups", {"search": "orders"}, menu("Findings"), {}),
     "a link": ("", {}, lambda page: page.get_by_role("link", name="All findings").first.click(), {"status": "open"}),
@@ -302,12 +326,14 @@ def test_whoever_clicks_before_the_page_is_there_gets_the_address_of_what_was_cl
     """The page before wrote into its own address meanwhile, and the browser hears of it only after the click."""
     view, params, click, expected = EARLY[way]
     hold, release = held(page)
-    opened(page, address, view, **params)
+    with page.expect_event("websocket", lambda ws: "/_stcore/stream" in ws.url) as stream:
+        opened(page, address, view, **params)
     hold()
-    page.get_by_test_id("stButtonGroup").get_by_text("1 h", exact=True).first.click()
-    page.wait_for_timeout(1_500)
-    click(page)
-    page.wait_for_timeout(1_500)
+    told = Told()
+    with stream.value.expect_event("framereceived", told.to_change_the_address):
+        page.get_by_test_id("stButtonGroup").get_by_text("1 h", exact=True).first.click()
+    with stream.value.expect_event("framereceived", told.all_of_another_page):
+        click(page)
     release()
     page.wait_for_function("!location.search.includes('group=') && location.pathname !== '/'", timeout=30_000)
     settled(page)
