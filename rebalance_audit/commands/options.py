@@ -222,6 +222,8 @@ def period_ms(from_: str | None, to: str | None, now_ms: int) -> tuple[int | Non
     to_ms = None if to is None else instant_ms("--to", to, now_ms)
     if from_ms is not None and to_ms is not None and from_ms >= to_ms:
         raise UsageError(f"--from {from_} is not before --to {to}; nothing lies between them.")
+    if from_ms is not None and from_ms > now_ms:
+        raise UsageError(f"--from {from_} lies in the future; give a time that has been.")
     return from_ms, to_ms
 
 

@@ -70,6 +70,7 @@ def test_connect_topics_are_named_with_their_kind() -> None:
         ("-99999999w", None, "--from -99999999w: no calendar has this time"),
         (None, "9" * 23, "no calendar has this time"),
         ("yesterday", None, "is no time"),
+        ("2026-11-22", None, "--from 2026-11-22 lies in the future"),
     ],
 )
 def test_a_period_that_is_none_is_refused(from_: str | None, to: str | None, why: str) -> None:

@@ -70,8 +70,11 @@ def explain(
     """
     if [group is None, reassignment is None, plan is None].count(False) > 1:
         raise UsageError("Explain one thing: GROUP, or --reassignment TOPIC[-PARTITION], or --plan FILE.")
+    last_ms = None if last is None else options.duration_ms(last)
+    if last_ms == 0:
+        raise UsageError(f"--last {last} is no time at all; write it as 90s, 30m, 1h or 2d.")
     shown = Shown(
-        last_ms=None if last is None else options.duration_ms(last),
+        last_ms=last_ms,
         latest=latest,
         oldest_first=oldest_first,
         bounds=bounds,

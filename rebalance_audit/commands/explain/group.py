@@ -63,7 +63,12 @@ def say(group: str, answer: GroupAnswer, moves: Sequence[LeaderMove], shown: Sho
     from rebalance_audit.domain.explain import group as text
     from rebalance_audit.domain.publish.leader_moves import leader_move_row
 
-    answer = answer if shown.last_ms is None else answer.latest(shown.last_ms)
+    if shown.last_ms is not None:
+        answer = answer.latest(shown.last_ms)
+        if not answer.rebalances:
+            raise CommandError(
+                f"Group {group!r} has no rebalance in that last part of the evidence; give a longer --last."
+            )
     explanation = text.explain(
         group,
         answer.rebalances,
@@ -86,7 +91,8 @@ def say(group: str, answer: GroupAnswer, moves: Sequence[LeaderMove], shown: Sho
         from rebalance_audit.domain.tables import GOLD_REBALANCE
 
         columns = [column.name for column in GOLD_REBALANCE.columns]
-        rows = [{name: row[name] for name in columns} for row in map(to_row, answer.rebalances)]
+        shown_rebalances = answer.rebalances if shown.latest is None else answer.rebalances[-shown.latest :]
+        rows = [{name: row[name] for name in columns} for row in map(to_row, shown_rebalances)]
         write_rows(rows, columns, shown.output)
 
 
