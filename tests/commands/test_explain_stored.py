@@ -51,6 +51,18 @@ def test_tables_and_evidence_give_one_answer(both: tuple[str, Path, str], capfd:
     assert ids[0] == ids[1]
 
 
+def test_a_time_without_a_rebalance_is_not_called_right(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The capture's evidence ends three seconds after the last rebalance."""
+    warehouse = str(tmp_path / "w")
+    for verb in (["import", str(GOLDEN / "4.3.0" / "storm")], ["run", "--engine", "local"]):
+        assert cli.run([*verb, "-q", "-w", warehouse]) == 0
+    capfd.readouterr()
+    assert cli.run(["explain", "stormy-app", "-w", warehouse, "-q", "--last", "1s"]) == 1
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    assert "has no rebalance in that last part of the evidence" in shown.err
+
+
 def test_without_a_group_both_list_the_same_ones(
     both: tuple[str, Path, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
