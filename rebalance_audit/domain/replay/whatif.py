@@ -308,6 +308,7 @@ def _why(runs: Sequence[ReplayRun], others: Sequence[ReplayRun], option: Option)
     was, is_now = len(base.rebalances), option.rebalances
     count = f"as many rebalances ({was})" if was == is_now else f"{is_now} rebalances instead of {was}"
     if lower <= 0 <= upper or abs(saved) < SMALL_SHARE * total:
+        lower = round(lower, 1) + 0.0  # -0.0 is 0.0 then
         verdict = f"no saving that stands out (between {lower:.1f} and {upper:.1f} s of {total:.1f} s)"
     elif saved > 0:
         verdict = f"saves {saved:.1f} s of {total:.1f} s (likely {lower:.1f} to {upper:.1f})"

@@ -11,7 +11,7 @@ from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.situation import Situation, situation_of
 from rebalance_audit.domain.replay.whatif import CHANGED_ERROR, option_of
-from tests.captures import gathered
+from tests.captures import GOLDEN, gathered
 
 PAIRS = Path(__file__).parents[2] / "pairs"
 
@@ -34,3 +34,11 @@ def test_what_it_changes_the_model_may_be_wrong_about() -> None:
     shorter = option_of(bounced(), ["scheduled.rebalance.max.delay.ms=5000"])
     width = (shorter.cost_upper_seconds or 0) - (shorter.cost_lower_seconds or 0)
     assert width == pytest.approx(2 * CHANGED_ERROR * (shorter.saved_seconds or 0), rel=0.1)
+
+
+def test_a_range_that_begins_just_below_nothing_begins_at_nothing() -> None:
+    (evidence,) = gathered(GOLDEN / "2.7.2" / "eager_join_leave_kill").groups
+    rows = [measure(r) for r in reconstruct(evidence).rebalances]
+    found = option_of(situation_of(rows, rows[-1].ended_at_ms or 0), ["session.timeout.ms=6000"])
+    assert -0.05 < (found.saved_lower_seconds or 0) < 0
+    assert "no saving that stands out (between 0.0 and " in found.why
