@@ -155,7 +155,8 @@ def test_all_groups_are_weighed_over_days_and_no_other_time(filled: Path, capsys
         (["-w", "somewhere"], 2),
         (["--days", "3"], 2),
         (["--seconds", "60"], 2),
-        (["--from", "2999-01-01"], 1),
+        (["--from", "2999-01-01"], 2),
+        (["--from", "2026-11-25"], 1),
     ],
 )
 def test_what_cannot_be_answered_is_one_sentence_without_a_number(
