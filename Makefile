@@ -8,6 +8,8 @@ PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider -p tests.skips
 OLD ?= 4.3.0
 NEW ?= 4.4.0
 SKIPPED := .build/skipped-tiers
+FAILED := .build/failed-tiers
+AT_ONCE ?= 2
 KAFKA ?= 4.3.0
 export PYTHONHASHSEED := 0
 export GX_ANALYTICS_ENABLED := false
@@ -48,7 +50,7 @@ lint: $(STAMP) ## Style, types and import contracts
 
 # One tier: its name, its tests, the tools it needs (a|b: either), and pytest's own options. A tier without its tool is counted, and fails CI;
 # a tier that finds no test fails by itself (pytest's status 5). To collect all tests takes pytest half a minute, so a tier with a mark of its
-# own, the first word of its tests, is looked for only where that mark is set.
+# own, the first word of its tests, is looked for only where that mark is set. Tests that call `make` do not belong to this one's jobs.
 define tier
 	@lacking=; \
 	for tools in $(3); do \
@@ -56,10 +58,12 @@ define tier
 	  [ -n "$$found" ] || lacking="$$lacking $$(echo $$tools | sed 's/|/ or /g')"; \
 	done; \
 	if [ -z "$$lacking" ]; then echo "== $(1) tests"; \
-	  $(PYTEST) $(4) -m "$(2)" $$(grep -rlE 'mark\.$(firstword $(2))\b' tests --include='*.py' | sed 's|/conftest.py$$||'); \
+	  unset MAKEFLAGS MFLAGS; \
+	  $(PYTEST) $(4) -m "$(2)" $$(grep -rlE 'mark\.$(firstword $(2))\b' tests --include='*.py' | sed 's|/conftest.py$$||') \
+	    || { status=$$?; mkdir -p .build; echo "$(1)" >> $(FAILED); exit $$status; }; \
 	else \
 	  echo "== SKIPPED: the $(1) tests need$$lacking (see rebalance-audit doctor)"; \
-	  mkdir -p .build; echo "$(1)" >> $(SKIPPED); [ "$$CI" != true ]; \
+	  mkdir -p .build; echo "$(1)" >> $(SKIPPED); [ "$$CI" != true ] || { echo "$(1)" >> $(FAILED); exit 1; }; \
 	fi
 endef
 
@@ -135,14 +139,13 @@ test-collector: $(STAMP) ## Traces against the OpenTelemetry Collector itself, w
 pictures: $(STAMP) ## Every page of the app as a picture, into .build/pictures (FLAGS=--docs: renew those of the docs)
 	$(BIN)/python -m tests.app.pictures $(FLAGS)
 
-test: $(STAMP) ## Every test, the quick ones first
-	@rm -f $(SKIPPED)
+# The other tiers wait half of their time, for brokers, schedulers and pages, so two go at a time; the longest begin. What a tier says comes
+# when it is over, as one block (a make that cannot, such as that of macOS, mixes them).
+test: $(STAMP) ## Every test: the quick ones, then the other tiers two at a time (AT_ONCE=1: one by one)
+	@rm -f $(SKIPPED) $(FAILED)
 	@$(MAKE) --no-print-directory test-domain
-	@$(MAKE) --no-print-directory test-spark
-	@$(MAKE) --no-print-directory test-differential
-	@$(MAKE) --no-print-directory test-broker
-	@$(MAKE) --no-print-directory test-airflow
-	@$(MAKE) --no-print-directory test-browser
+	@$(MAKE) --no-print-directory --keep-going --jobs=$(AT_ONCE) $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) \
+	  test-broker test-browser test-spark test-airflow test-differential || { echo "== FAILED: $$(paste -sd, $(FAILED))"; exit 1; }
 	@if [ -f $(SKIPPED) ]; then echo "== $$(wc -l < $(SKIPPED)) kinds of tests were skipped: $$(paste -sd, $(SKIPPED))"; \
 	  else echo "== all kinds of tests ran"; fi
 
