@@ -10,7 +10,6 @@ of differs.
 
 from __future__ import annotations
 
-import math
 import statistics
 import sys
 from collections import Counter, defaultdict
@@ -28,15 +27,18 @@ from rebalance_audit.domain.replay.requests import RequestError
 from rebalance_audit.domain.replay.situation import Situation, situation_of
 from rebalance_audit.domain.replay.whatif import Option, fit_of, option_of
 from tests.captures import gathered
+from tests.replay_ceiling import (
+    CLOSE_SECONDS,
+    CLOSE_SHARE,
+    ceiling_of,
+    chance_of_wide,
+    own_spread,
+    pooled_spread,
+)
 from tests.standstill_truth import true_connect_standstill, true_standstill
 from tests.truth import scenario
 
 AFTER_THE_END_MS = 1_000
-CLOSE_SHARE = 0.2
-CLOSE_SECONDS = 0.2
-"""A median is right if it is within a fifth of what was measured, or within so much."""
-MIDDLE_WIDTH = 3.29
-"""Of the middle 90 % of a normal distribution, in standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,6 @@ class Pair:
     def is_met(self) -> bool:
         """All that is asked of a pair holds at once."""
         return self.refused is None and self.is_inside and self.is_close and not (self.is_wide or self.confuses)
-
-    @property
-    def wide_by_chance(self) -> float:
-        """How likely a range of nine in ten runs would be so wide, if runs of both sides came from one normal
-        distribution: few runs show less than their whole spread."""
-        return math.prod(_spread_below(MIDDLE_WIDTH / 2, len(runs)) for runs in (self.before, self.after))
 
     @property
     def confuses(self) -> bool:
@@ -220,12 +216,13 @@ def table(pairs: Sequence[Pair]) -> Iterator[str]:
     said = [pair for pair in pairs if pair.refused is None]
     yield ""
     width = statistics.median((p.upper - p.lower) / max(p.measured, 1) for p in said)
+    wide_by_chance = sum(chance_of_wide(p, 1, 1) for p in said)
     yield (
         f"{len(pairs)} pairs, {sum(len(p.after) for p in pairs)} runs under B: {len(pairs) - len(said)} refused; "
         f"inside the predicted range {sum(p.is_inside for p in said)} of {len(said)}, median within 20 % or 0.2 s "
         f"{sum(p.is_close for p in said)}, better and worse confused {sum(p.confuses for p in said)}. The range is "
         f"{width:.0%} of the cost wide in the median; wider than twice what the runs of either side differ by it is in "
-        f"{sum(p.is_wide for p in said)}, by chance alone it would be in {sum(p.wide_by_chance for p in said):.0f}."
+        f"{sum(p.is_wide for p in said)}, by chance alone it would be in {wide_by_chance:.0f}."
     )
     of_libraries = ", ".join(
         f"{sum(p.is_met for p in pairs if p.library == library)} of {count} of {library}"
@@ -235,14 +232,19 @@ def table(pairs: Sequence[Pair]) -> Iterator[str]:
         f"All three at once (mean inside, range not wide, median right) hold in {sum(p.is_met for p in pairs)} of "
         f"{len(pairs)}: {of_libraries}."
     )
+    yield _ceiling(pairs)
 
 
-def _spread_below(width: float, count: int) -> float:
-    """How likely so many draws of a normal distribution all lie within `width` standard deviations."""
-    normal, step = statistics.NormalDist(), 0.01
-    lows = [n * step for n in range(-800, 800)]
-    return sum(
-        count * normal.pdf(low) * (normal.cdf(low + width) - normal.cdf(low)) ** (count - 1) * step for low in lows
+def _ceiling(pairs: Sequence[Pair]) -> str:
+    own, pooled = ceiling_of(pairs, own_spread), ceiling_of(pairs, pooled_spread(pairs))
+    of_libraries = ", ".join(
+        f"{own.by_library[library]:.0f} or {pooled.by_library[library]:.0f} of {count} of {library}"
+        for library, count in Counter(p.library for p in pairs).most_common()
+    )
+    return (
+        f"A prediction without any fault would have all three in {own.mean:.0f} ({own.lower:.0f} … {own.upper:.0f}) of "
+        f"{len(pairs)}, with the spread of each side's own runs, and in {pooled.mean:.0f} ({pooled.lower:.0f} … "
+        f"{pooled.upper:.0f}) with that of all sides of its story and library: {of_libraries}."
     )
 
 
