@@ -21,6 +21,7 @@ case $mark in
   broker|browser) touch began-$mark; until [ -e began-broker ] && [ -e began-browser ]; do sleep 0.01; done;;
 esac
 echo "end $mark"
+[ -z "$PYTHONDONTWRITEBYTECODE" ] || echo "compiles each module again"
 case " $RED " in *" $mark "*) exit 1;; esac
 """
 """In place of pytest. Of the two tiers that begin, each waits for the other, so one after the other would never end."""
@@ -79,6 +80,11 @@ def test_a_tier_that_fails_fails_all_and_is_named_when_the_others_are_through(
     last = done.stdout.splitlines()[-1]
     assert sorted(last.removeprefix("== FAILED: ").split(",")) == said.split(",")
     assert len(ended(done.stdout)) == len(TIERS)
+
+
+def test_modules_are_compiled_once_whatever_the_machine_says(checkout: Path) -> None:
+    done = make_test(checkout, PYTHONDONTWRITEBYTECODE="1", RED="not")
+    assert "compiles" not in done.stdout
 
 
 def test_quick_tests_that_fail_are_enough(checkout: Path) -> None:
