@@ -23,7 +23,7 @@ MIDDLE = 1.645
 """The middle 90 % of a normal distribution reach so many standard deviations to either side."""
 
 
-class Measured(Protocol):
+class RunsOfPair(Protocol):
     """What was measured of a pair; seconds."""
 
     @property
@@ -47,12 +47,12 @@ class Ceiling:
     by_library: Mapping[str, float]
 
 
-def own_spread(_: Measured, runs: Sequence[float]) -> float:
+def own_spread(_: RunsOfPair, runs: Sequence[float]) -> float:
     """The standard deviation of a side, by its runs alone."""
     return statistics.stdev(runs)
 
 
-def pooled_spread(pairs: Sequence[Measured]) -> Callable[[Measured, Sequence[float]], float]:
+def pooled_spread(pairs: Sequence[RunsOfPair]) -> Callable[[RunsOfPair, Sequence[float]], float]:
     """The same by all sides of a story and library: the root of the mean square, as a share of the cost."""
     squares: dict[tuple[str, str], float] = defaultdict(float)
     degrees: dict[tuple[str, str], int] = defaultdict(int)
@@ -63,7 +63,7 @@ def pooled_spread(pairs: Sequence[Measured]) -> Callable[[Measured, Sequence[flo
     return lambda pair, runs: shares[pair.story, pair.library] * statistics.mean(runs)
 
 
-def ceiling_of(pairs: Sequence[Measured], spread: Callable[[Measured, Sequence[float]], float]) -> Ceiling:
+def ceiling_of(pairs: Sequence[RunsOfPair], spread: Callable[[RunsOfPair, Sequence[float]], float]) -> Ceiling:
     by_library: dict[str, float] = defaultdict(float)
     variance = 0.0
     for pair in pairs:
@@ -74,12 +74,12 @@ def ceiling_of(pairs: Sequence[Measured], spread: Callable[[Measured, Sequence[f
     return Ceiling(mean, mean - reach, mean + reach, by_library)
 
 
-def chance_of(pair: Measured, before_sd: float, after_sd: float) -> float:
+def chance_of(pair: RunsOfPair, before_sd: float, after_sd: float) -> float:
     """How likely all three hold. The mean of normal runs does not depend on what they differ by."""
     return _is_right(pair, after_sd) * (1 - chance_of_wide(pair, before_sd, after_sd))
 
 
-def _is_right(pair: Measured, after_sd: float) -> float:
+def _is_right(pair: RunsOfPair, after_sd: float) -> float:
     """How likely the mean of B's runs lies in the range, and the true one within a fifth of it or 0.2 s."""
     true = statistics.mean(pair.after)
     lowest = max(true - MIDDLE * after_sd, min(true - CLOSE_SECONDS, true / (1 + CLOSE_SHARE)))
@@ -88,7 +88,7 @@ def _is_right(pair: Measured, after_sd: float) -> float:
     return means.cdf(highest) - means.cdf(lowest)
 
 
-def chance_of_wide(pair: Measured, before_sd: float, after_sd: float) -> float:
+def chance_of_wide(pair: RunsOfPair, before_sd: float, after_sd: float) -> float:
     """How likely the range is wider than twice what the runs of either side differ by."""
     return math.prod(
         spread_below(round(MIDDLE * after_sd / sd, 3), len(runs))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from app.answers.rows import FindingFilter, FindingRow, FindingSums
 from app.queries.tables import Tables, finding_of, made
+from rebalance_audit.warehouse.advice import weigh
 
 MOST_SUBJECTS = 1_000
 """To choose from."""
@@ -28,6 +29,7 @@ class FindingQuestions(Tables):
         rows = self.rows(
             f"SELECT f.*, g.team FROM {_WITH_TEAM.replace('gold.finding', f'({chosen})')} ORDER BY {_ORDER}", params
         )
+        weigh(rows, self.rows)
         return [finding_of(row) for row in rows]
 
     def finding_count(self, asked: FindingFilter) -> int:
@@ -62,11 +64,14 @@ class FindingQuestions(Tables):
     def findings_by_id(self, cluster_id: str, finding_ids: Sequence[str]) -> list[FindingRow]:
         """In this order, as far as they are there."""
         asked = "SELECT * FROM gold.finding WHERE cluster_id = ? AND list_contains(?::VARCHAR[], finding_id)"
-        by_id = {row["finding_id"]: row for row in self.rows(asked, (cluster_id, list(finding_ids)))}
+        rows = self.rows(asked, (cluster_id, list(finding_ids)))
+        weigh(rows, self.rows)
+        by_id = {row["finding_id"]: row for row in rows}
         return [finding_of(by_id[f]) for f in finding_ids if f in by_id]
 
     def finding(self, cluster_id: str, finding_id: str) -> FindingRow | None:
         rows = self.rows("SELECT * FROM gold.finding WHERE cluster_id = ? AND finding_id = ?", (cluster_id, finding_id))
+        weigh(rows, self.rows)
         return finding_of(rows[0]) if rows else None
 
 

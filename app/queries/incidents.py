@@ -8,6 +8,7 @@ from typing import Any
 from app.answers.rows import ChainLink, GroupCost, IncidentCount, IncidentKind, IncidentRow, MarkRow, Span
 from app.queries.tables import Tables, made
 from rebalance_audit.domain import numbers
+from rebalance_audit.warehouse.advice import weigh
 from rebalance_audit.warehouse.catalog import BOOKING_OF
 
 _HOME_OPEN, _HOME_OVER = 12, 6
@@ -81,6 +82,7 @@ class IncidentQuestions(Tables):
                 *(expected, expected, is_open, is_open),
             ),
         )
+        weigh(rows, self.rows)
         return [incident_of(row) for row in rows]
 
     def open_at_home(self, span: Span) -> list[IncidentRow]:
@@ -134,6 +136,7 @@ class IncidentQuestions(Tables):
         rows = self.rows(
             "SELECT * FROM gold.incident i WHERE i.cluster_id = ? AND i.incident_id = ?", (cluster_id, incident_id)
         )
+        weigh(rows, self.rows)
         return incident_of(rows[0]) if rows else None
 
     def incident_of_mark(self, mark: MarkRow) -> IncidentRow | None:
@@ -148,6 +151,7 @@ class IncidentQuestions(Tables):
             """,
             (mark.cluster_id, mark.at_ms, mark.at_ms, mark.text, mark.scope, mark.text),
         )
+        weigh(rows, self.rows)
         return incident_of(rows[0]) if rows and mark.source == "evidence" else None
 
     def incident_costs(self, cluster_id: str, incident_id: str) -> list[GroupCost]:
@@ -177,6 +181,7 @@ class IncidentQuestions(Tables):
             "WHERE i.cluster_id = ? AND list_contains(i.bookings, hash(?::VARCHAR, ?::VARCHAR))",
             (cluster_id, cluster_id, rebalance_id),
         )
+        weigh(rows, self.rows)
         return incident_of(rows[0]) if rows else None
 
     def marks(

@@ -15,6 +15,7 @@ from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
 from rebalance_audit.reports.asked import Asked, Queries
 from rebalance_audit.reports.costs import COST, REACH, by_group, by_unit, cost_of, with_likely
 from rebalance_audit.reports.period import Bucket, CauseRow, GroupRow, RebalanceRow, Report
+from rebalance_audit.warehouse.advice import weigh
 
 GROUPS_SHOWN = 50
 REBALANCES_SHOWN = 25
@@ -148,6 +149,7 @@ def _incidents(asked: Asked, now_ms: int) -> tuple[tuple[dict[str, Any], ...], i
     )
     answers = [response_of(row) for row in asked.rows("SELECT * FROM gold.response")]
     found = rows[:INCIDENTS_SHOWN]
+    weigh(found, asked.rows)
     for row in found:
         row["answers"] = list(standing_words(standing(SimpleNamespace(**row), answers, now_ms)))
     return tuple(found), len(rows)
@@ -162,6 +164,7 @@ def _findings(asked: Asked) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str,
     rows = asked.rows(
         f"SELECT {columns} FROM gold.finding WHERE {{findings}} ORDER BY {rank}, last_seen_at_ms DESC, finding_id"
     )
+    weigh(rows, asked.rows)
     opened = [row for row in rows if row["status"] == FindingStatus.OPEN]
     past = [row for row in rows if row["status"] != FindingStatus.OPEN]
     return tuple(opened), tuple(past[:PAST_FINDINGS_SHOWN]), len(past)

@@ -49,7 +49,7 @@ def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> st
             lines += hanging(f"{head}{shown(f['title'], 400)}", width, len(head))
             if heading == "Open":
                 since = f"{' ' * len(head)}since {clock(f['first_seen_at_ms'])}{where(report, f['cluster_id'])}"
-                lines += hanging(f"{since}. {shown(f['advice'] or '', 400)}", width, len(head))
+                lines += hanging(f"{since}. {shown(f['advice'] or '', 600)}", width, len(head))
     if report.past_finding_count > len(report.past_findings):
         lines.append(f"  and {report.past_finding_count - len(report.past_findings)} more that are over")
     if report.groups:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from app.queries import HOUR_MS
+from rebalance_audit.domain.detect.client_advice import WEIGH_STATIC
 from rebalance_audit.warehouse import behind
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -106,6 +107,34 @@ def test_one_finding_shows_its_numbers_and_evidence(opened: Open, full_warehouse
         "record:__consumer_offsets-3@1030",
         "evidence?cluster=lab-cluster&ref=record%3A__consumer_offsets-3%401030",
     ) in links(at)
+
+
+def test_advice_says_what_a_replay_of_that_group_says(opened: Open, tmp_path: Path) -> None:
+    key = {"cluster_id": "blue", "group_id": "app"}
+    found = {
+        **key, "finding_id": "f", "rule_id": "RB007", "severity": "warning", "subject_type": "group", "subject": "app",
+        "status": "open", "first_seen_at_ms": T0, "last_seen_at_ms": T0 + HOUR_MS, "title": "c3 vanished",
+        "detail": "", "numbers": "{}", "evidence": ["record:__consumer_offsets-1@1"],
+        "advice": f"A group.instance.id spares the others, {WEIGH_STATIC}.",
+    }  # fmt: skip
+    replay = {
+        **key, "place": 4, "settings": ["group.instance.id=auto"], "saved_seconds": -43.3,
+        "saved_lower_seconds": -59.9, "saved_upper_seconds": -36.6, "rebalances_replayed": 9, "why": "",
+    }  # fmt: skip
+    group = {**key, "group_type": "classic", "state": "Stable", "rebalance_count": 1}
+    seen = {
+        "cluster_id": "blue", "source": "record:__consumer_offsets-1", "kind": "record", "from_position": 0,
+        "to_position": 9, "from_at_ms": T0, "to_at_ms": T0 + HOUR_MS, "is_gap": False, "problem_code": "none",
+    }  # fmt: skip
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    tables = {"gold.finding": found, "gold.whatif": replay, "gold.group": group, "gold.coverage": seen}
+    for name, row in tables.items():
+        warehouse.append(name, rows_to_table(name, [row]))
+    gold_rows.publish(warehouse)
+    warehouse.publish(warehouse.published() | {"gold.whatif": warehouse.version("gold.whatif") or 0})
+    text = said(opened(tmp_path / "w", "findings", cluster="blue", finding="f"))
+    assert "this group would have stood still for 43.3 partition-seconds more (36.6 … 59.9)" in text
+    assert "weighs both" not in text
 
 
 def test_trust_says_what_was_not_seen(opened: Open, full_warehouse: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from rebalance_audit import cli
 from rebalance_audit.domain.detect import detect_group
+from rebalance_audit.domain.detect.client_advice import WEIGHS
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of
 from rebalance_audit.domain.model import Finding
 from rebalance_audit.domain.reassign.model import reassignment_row
@@ -359,3 +360,31 @@ def test_settings_that_would_have_saved_the_most_are_listed_and_only_if_they_sta
     assert "\x1b" not in text
     assert "Settings that would have saved the most" in page
     assert "<script>" not in page
+
+
+def test_advice_says_what_a_replay_of_that_group_says(tmp_path: Path) -> None:
+    """The others' advice says where to ask; a replay of another cluster's group of that name is none of this one."""
+    warehouse = _published(tmp_path / "w", [_orders()])
+    told = read_report(warehouse)
+    asked = [f["advice"] for f in told.open_findings if WEIGHS in (f["advice"] or "")]
+    assert asked
+    assert any(WEIGHS in (i["advice"] or "") for i in told.incidents)
+    numbers = {"saved_seconds": -43.3, "saved_lower_seconds": -59.9, "saved_upper_seconds": -36.6}
+    cluster = told.open_findings[0]["cluster_id"]
+    rows: list[dict[str, Any]] = [
+        {"cluster_id": cluster_id, "group_id": "orders", "place": 4, "settings": ["group.instance.id=auto"],
+         "rebalances_replayed": 9, "why": "", **numbers, **more}
+        for cluster_id, more in ((cluster, {}), ("another", {"saved_upper_seconds": 1.0}))
+    ]  # fmt: skip
+    warehouse.append("gold.whatif", rows_to_table("gold.whatif", rows))
+    warehouse.publish(warehouse.published() | {"gold.whatif": warehouse.version("gold.whatif") or 0})
+    report = read_report(warehouse)
+    said = (
+        "but its partitions wait for it: replayed with group.instance.id=auto, this group would have stood still for "
+        "43.3 partition-seconds more (36.6 … 59.9)"
+    )
+    assert [said in (f["advice"] or "") for f in report.open_findings] == [
+        WEIGHS in (f["advice"] or "") for f in told.open_findings
+    ]
+    assert any(said in (i["advice"] or "") for i in report.incidents)
+    assert said in " ".join(report_text(report).split())

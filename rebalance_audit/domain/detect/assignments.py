@@ -44,8 +44,14 @@ def avoidable_movement(history: History) -> list[Finding]:
 
 def _sticky_advice(members: Sequence[Member], group_type: GroupType) -> str:
     sticky = client_advice.sticky(client_advice.families(members), group_type)
-    use = f"Use a sticky assignor ({sticky}): range" if sticky else "Range"
-    return f"{use} and roundrobin assign from scratch each time."
+    if sticky is None:
+        return "Range and roundrobin assign from scratch each time."
+    if group_type == GroupType.CONSUMER:
+        return f"Use a sticky assignor ({sticky}): range assigns from scratch each time."
+    return (
+        f"Range and roundrobin assign from scratch each time. A sticky assignor ({sticky}) leaves partitions where "
+        f"they are, {client_advice.WEIGH_STICKY}."
+    )
 
 
 def _even_advice(members: Sequence[Member], group_type: GroupType) -> str:

@@ -20,8 +20,12 @@ from rebalance_audit.domain.detect.wording import listed
 from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.model import Member
 
-WEIGH = "but its partitions wait for it: `rebalance-audit whatif` weighs both"
+WEIGHS = "`rebalance-audit whatif` weighs both"
+"""Where a replay of the group is there, what it says stands in place of this (explain/replayed.py)."""
+WEIGH_STATIC = f"but its partitions wait for it: {WEIGHS}"
 """Static membership removed all rebalances of a rolling restart, and tripled its downtime (docs/whatif.md)."""
+WEIGH_STICKY = f"but what moves then waits for a second rebalance: {WEIGHS}"
+"""A cooperative assignor moved less in a rolling restart, and about doubled its downtime."""
 _BROKERS_SESSION = {
     GroupType.CONSUMER: "group.consumer.session.timeout.ms of the brokers",
     GroupType.SHARE: "group.share.session.timeout.ms of the brokers",
@@ -80,7 +84,7 @@ def expiry(of: Families, group_type: GroupType = GroupType.CLASSIC, *, came_back
         advice.append(LOOK_AT_HOST if not advice else f"Else: {LOOK_AT_HOST[0].lower()}{LOOK_AT_HOST[1:]}")
         instance, session = setting(INSTANCE, of, group_type), setting(SESSION, of, group_type)
         if instance is not None:
-            advice.append(f"If it restarts by itself, a {instance} spares the others, {WEIGH}.")
+            advice.append(f"If it restarts by itself, a {instance} spares the others, {WEIGH_STATIC}.")
         advice.append(f"A shorter {session} shortens the wait." if session else "A shorter session shortens the wait.")
     return " ".join(advice)
 
@@ -149,7 +153,7 @@ def restarts(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str:
         )
     instance = setting(INSTANCE, of, group_type)
     found = "Find out what restarts it (its log before each leaving)."
-    return f"{found} A {instance} spares the group a rebalance per restart, {WEIGH}." if instance else found
+    return f"{found} A {instance} spares the group a rebalance per restart, {WEIGH_STATIC}." if instance else found
 
 
 def static_slot(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str:
@@ -165,7 +169,9 @@ def restart_storm(of: Families, what: str, group_type: GroupType = GroupType.CLA
     """Advice for members that come and go again and again. `what`: restarts or stops."""
     instance = setting(INSTANCE, of, group_type)
     found = f"Find out what {what} the named members"
-    return f"{found}. A {instance} spares the others a restart's rebalances, {WEIGH}." if instance else f"{found}."
+    return (
+        f"{found}. A {instance} spares the others a restart's rebalances, {WEIGH_STATIC}." if instance else f"{found}."
+    )
 
 
 def sticky(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str | None:

@@ -7,9 +7,10 @@ terminal. `explain_text` and `explain_dict` say the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from rebalance_audit.domain.detect.client_advice import WEIGHS
 from rebalance_audit.domain.detect.finding import numbers_of
 from rebalance_audit.domain.detect.wording import clock, counted, duration, likely_seconds, seconds_bounds, shown
 from rebalance_audit.domain.explain.connect_stories import ConnectStory, connect_stories
@@ -17,6 +18,7 @@ from rebalance_audit.domain.explain.hints import not_seen_in, would_have_helped
 from rebalance_audit.domain.explain.incidents import answer, incident_lines, is_part_of
 from rebalance_audit.domain.explain.layout import aside, hanging
 from rebalance_audit.domain.explain.rebalance import RebalanceStory, exact, exact_bounds, story_of
+from rebalance_audit.domain.explain.replayed import replay_advised, verdict_on, weighed
 from rebalance_audit.domain.explain.standstills import StandstillStory, standstill_stories
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.kinds import FindingStatus, GroupType, Mode, Outcome, RebalanceKind, Severity
@@ -48,6 +50,8 @@ class Explanation:
     """Standstills that the group did not notice, by begin."""
     not_seen: tuple[str, ...]
     would_have_helped: tuple[str, ...]
+    would_not_have_helped: tuple[str, ...]
+    """What spares rebalances, and costs more than it saves when the group is replayed."""
     incidents: tuple[Incident, ...] | None = None
     """By begin; None where nobody asked for them."""
 
@@ -72,6 +76,10 @@ def explain(
     shown_stories = stories[-latest:] if latest is not None and latest > 0 else stories
     shown_ids = {story.rebalance_id for story in shown_stories}
     together = [s for s in connect_stories(rebalances) if shown_ids & set(s.rebalance_ids)]
+    hints = would_have_helped(rebalances, findings)
+    advised = [*hints, *(f.advice for f in findings), *(i.advice for i in incidents or ())]
+    verdicts = replay_advised(rebalances, seen_until_ms) if any(WEIGHS in (a or "") for a in advised) else ()
+    harmful = [h for h in hints if (found := verdict_on(h, verdicts)) is not None and found.is_harm]
     return Explanation(
         group_id=group_id,
         kind=_kind(rebalances),
@@ -79,12 +87,17 @@ def explain(
         cost_bounds=_cost_bounds(rebalances),
         rebalances=tuple(shown_stories if oldest_first else reversed(shown_stories)),
         left_out_count=len(stories) - len(shown_stories),
-        findings=tuple(sorted(findings, key=_urgency)),
+        findings=tuple(replace(f, advice=weighed(f.advice, verdicts)) for f in sorted(findings, key=_urgency)),
         standstills=tuple(standstill_stories(rebalances)),
         connect_stories=tuple(together if oldest_first else reversed(together)),
         not_seen=(*not_seen, *not_seen_in(rebalances)),
-        would_have_helped=would_have_helped(rebalances, findings),
-        incidents=None if incidents is None else tuple(incidents),
+        would_have_helped=tuple(weighed(hint, verdicts) for hint in hints if hint not in harmful),
+        would_not_have_helped=tuple(weighed(hint, verdicts) for hint in harmful),
+        incidents=None
+        if incidents is None
+        else tuple(
+            replace(i, advice=weighed(i.advice, verdicts)) if i.group_ids == (group_id,) else i for i in incidents
+        ),
     )
 
 
@@ -127,11 +140,12 @@ def explain_text(explanation: Explanation, width: int = 110, *, bounds: bool = F
         lines += ["", f"{counted(explanation.left_out_count, 'older rebalance')} left out."]
     if explanation.not_seen:
         lines += ["", *hanging("Not seen: " + "; ".join(explanation.not_seen) + ".", width, _DETAIL_INDENT)]
-    if explanation.would_have_helped:
-        lines += [
-            "",
-            *hanging("What would have helped: " + " ".join(explanation.would_have_helped), width, _DETAIL_INDENT),
-        ]
+    for heading, hints in (
+        ("What would have helped", explanation.would_have_helped),
+        ("What would not have helped", explanation.would_not_have_helped),
+    ):
+        if hints:
+            lines += ["", *hanging(f"{heading}: " + " ".join(hints), width, _DETAIL_INDENT)]
     return "\n".join(lines) + "\n"
 
 
@@ -231,7 +245,7 @@ def _finding_lines(finding: Finding, width: int) -> list[str]:
     head = f"{finding.rule_id} ({mark})  "
     lines = hanging(f"{head}{shown(finding.title, 400)}", width, len(head))
     if finding.advice and finding.status == FindingStatus.OPEN:
-        lines += hanging(f"{' ' * len(head)}→ {shown(finding.advice, 400)}", width, len(head) + 2)
+        lines += hanging(f"{' ' * len(head)}→ {shown(finding.advice, 600)}", width, len(head) + 2)
     return lines
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rebalance_audit.domain.causes import PUT_OUT, SPARED_BY_STATIC, Cause
 from rebalance_audit.domain.client_families import INSTANCE
-from rebalance_audit.domain.detect.client_advice import families, setting, sticky
+from rebalance_audit.domain.detect.client_advice import WEIGH_STATIC, WEIGH_STICKY, families, setting, sticky
 from rebalance_audit.domain.detect.history import Identity, identity, label
 from rebalance_audit.domain.detect.wording import counted, duration, listed
 from rebalance_audit.domain.kinds import (
@@ -138,7 +138,7 @@ def _static_membership(rebalances: Sequence[Rebalance]) -> list[str]:
     return [
         f"{listed(people)} left and came back ({_times(times)} in all), away for at most {duration(max(apart_ms))}: a "
         f"group.instance.id with a longer session timeout would have spared up to {len(spared)} of "
-        f"{counted(len(attempts), 'rebalance')}."
+        f"{counted(len(attempts), 'rebalance')}, {WEIGH_STATIC}."
     ]
 
 
@@ -174,6 +174,5 @@ def _cooperative(rebalances: Sequence[Rebalance]) -> list[str]:
     noun = unit_of([last])
     return [
         f"{remedy} would have spared {seconds:,.1f} {noun}-seconds: {counted(len(returned), noun)} stopped only to go "
-        f"back "
-        "to the same owner."
+        f"back to the same owner, {WEIGH_STICKY}."
     ]

@@ -13,7 +13,7 @@ from math import inf
 
 from rebalance_audit.domain.model import Rebalance
 
-from .candidates import candidates
+from .candidates import ADVISED_WITHOUT_ASKING, candidates
 from .requests import RequestError
 from .situation import LAST_STEP_MS, Situation, TooLittle, base_of, situation_of
 from .whatif import (
@@ -148,7 +148,7 @@ def fit_in_few_runs(situation: Situation) -> Fit:
 
 def _best(situation: Situation) -> list[Option]:
     """The largest saving first. One run of each set of settings chooses those that are replayed in all: at least one,
-    and no other that saves nothing worth naming."""
+    and no other that saves nothing worth naming, but of the costliest groups what is advised to all."""
     situation = replace(situation, kept={})
     fitted = {LAST_STEP_MS: base_of(situation, LAST_STEP_MS)}
     once = replace(situation, run_count=1, base=fitted)
@@ -162,7 +162,11 @@ def _best(situation: Situation) -> list[Option]:
                 by_place[place] = option
     found = sorted((by_place[place] for place in sorted(by_place)), key=_saved_seconds, reverse=True)
     promising = [o for o in found if not o.is_small] or found[:1]
-    return ranked(situation, [o.pairs for o in promising[:OPTIONS_KEPT]])
+    kept: list[Sequence[str]] = [o.pairs for o in promising[:OPTIONS_KEPT]]
+    if situation.run_count > RUNS:
+        chosen = {tuple(pairs) for pairs in kept}
+        kept += [c for c in listed if ADVISED_WITHOUT_ASKING & set(c) and tuple(c) not in chosen]
+    return [o for o in ranked(situation, kept) if o.refused is None]
 
 
 def _tried_at(pairs: Sequence[str], place: int) -> tuple[bool, int]:

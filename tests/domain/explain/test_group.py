@@ -204,7 +204,8 @@ def test_a_restarting_member_could_have_been_static() -> None:
     said = " ".join(explain("orders", story.rebalances).would_have_helped)
     assert said == (
         "c2 (/10.0.0.9) left and came back (3 times in all), away for at most 20 s: a group.instance.id with a longer "
-        "session timeout would have spared up to 6 of 7 rebalances."
+        "session timeout would have spared up to 6 of 7 rebalances, but its partitions wait for it: "
+        "`rebalance-audit whatif` weighs both."
     )
 
 
@@ -242,7 +243,8 @@ def test_partitions_that_only_stopped_and_went_on_are_what_cooperation_saves() -
     slow = replace(killed, movements=tuple(_movement(p, "returned", "c1", "c1", (900, 1_000, 1_100)) for p in range(4)))
     assert explain("orders", [before, slow]).would_have_helped == (
         "A cooperative assignor or group.protocol=consumer would have spared 4.0 partition-seconds: 4 partitions "
-        "stopped only to go back to the same owner.",
+        "stopped only to go back to the same owner, but what moves then waits for a second rebalance: "
+        "`rebalance-audit whatif` weighs both.",
     )
 
 

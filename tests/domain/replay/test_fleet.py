@@ -9,7 +9,7 @@ import pytest
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance, from_row, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.domain.replay.candidates import candidates
+from rebalance_audit.domain.replay.candidates import ADVISED_WITHOUT_ASKING, candidates
 from rebalance_audit.domain.replay.fleet import (
     ASKED_OF_LISTED,
     ASKED_OF_REBALANCES,
@@ -19,6 +19,7 @@ from rebalance_audit.domain.replay.fleet import (
     fit_in_few_runs,
 )
 from rebalance_audit.domain.replay.situation import FEWEST_REBALANCES, LAST_STEP_MS, base_of, situation_of
+from rebalance_audit.domain.replay.situation import RUNS as RUNS_BY_NAME
 from rebalance_audit.domain.replay.whatif import SMALL_SHARE, fit_of, option_of, ranked
 from tests.captures import GOLDEN, gathered
 
@@ -76,6 +77,21 @@ def test_runs_that_are_kept_from_the_choice_change_no_number() -> None:
             "why",
         ):
             assert getattr(option, name) == getattr(advice, name)
+
+
+def test_of_the_costliest_groups_what_is_advised_to_all_is_answered_too() -> None:
+    """Static membership and a cooperative assignor cost this group more; who reads the advice must be told."""
+    (evidence,) = gathered(GOLDEN / "4.3.0" / "rolling_deploy").groups
+    rows = [measure(r) for r in reconstruct(evidence).rebalances]
+    until_ms = max(r.ended_at_ms or 0 for r in rows) + 1_000
+    few, all_runs = advice_of(rows, until_ms), advice_of(rows, until_ms, RUNS_BY_NAME)
+    assert not ADVISED_WITHOUT_ASKING & {setting for advice in few for setting in advice.settings}
+    advised = [a for a in all_runs if ADVISED_WITHOUT_ASKING & set(a.settings)]
+    assert {a.settings[0] for a in advised} == ADVISED_WITHOUT_ASKING - {"connect.protocol=sessioned"}
+    assert all((a.saved_upper_seconds or 0) < 0 for a in advised)
+    assert [a.place for a in all_runs] == list(range(1, len(all_runs) + 1))
+    assert all_runs == sorted(all_runs, key=lambda a: -(a.saved_seconds or 0))
+    assert all_runs[0].settings == few[0].settings
 
 
 @pytest.mark.parametrize(("capture", "count"), [("rolling_deploy", 1), ("kip848_slow_revocation", RUNS)])

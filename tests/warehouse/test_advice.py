@@ -1,0 +1,66 @@
+"""Advice of stored findings and incidents beside gold.whatif."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rebalance_audit.domain.detect.client_advice import WEIGH_STATIC
+from rebalance_audit.warehouse.advice import weigh
+
+ADVICE = f"A group.instance.id spares the others, {WEIGH_STATIC}."
+SAID = "replayed with group.instance.id=auto, this group would have stood still for 43.3 partition-seconds more"
+
+
+class Stored:
+    def __init__(self) -> None:
+        self.asked: list[Sequence[Any]] = []
+
+    def __call__(self, sql: str, params: Sequence[Any]) -> list[dict[str, Any]]:
+        self.asked.append(params)
+        row = {
+            "cluster_id": "a",
+            "group_id": "orders",
+            "settings": ["group.instance.id=auto"],
+            "saved_seconds": -43.3,
+            "saved_lower_seconds": -59.9,
+            "saved_upper_seconds": -36.6,
+        }
+        nothing = dict.fromkeys(("saved_seconds", "saved_lower_seconds", "saved_upper_seconds"))
+        return [row, row | {"cluster_id": "b"} | nothing]
+
+
+def finding(**more: Any) -> dict[str, Any]:
+    return {"cluster_id": "a", "subject_type": "group", "subject": "orders", "advice": ADVICE} | more
+
+
+def incident(*groups: str) -> dict[str, Any]:
+    return {"cluster_id": "a", "group_ids": list(groups), "advice": ADVICE}
+
+
+def test_a_replay_is_of_one_group_of_one_cluster() -> None:
+    rows = [
+        finding(),
+        incident("orders"),
+        finding(cluster_id="b"),
+        finding(subject="billing"),
+        finding(subject_type="broker"),
+        incident("orders", "billing"),
+        incident(),
+    ]
+    weigh(rows, Stored())
+    assert [SAID in row["advice"] for row in rows] == [True, True, False, False, False, False, False]
+    assert all(row["advice"] == ADVICE for row in rows[2:])
+
+
+def test_nothing_is_asked_where_no_advice_is_about_what_was_replayed() -> None:
+    stored = Stored()
+    weigh([finding(advice=None), finding(advice="Look at that host."), finding(subject_type="topic")], stored)
+    assert stored.asked == []
+
+
+def test_one_question_is_asked_for_all_rows_and_of_their_groups_alone() -> None:
+    stored = Stored()
+    weigh([finding(), finding(subject="billing"), incident("orders")], stored)
+    ((groups, _),) = stored.asked
+    assert groups == ["billing", "orders"]
