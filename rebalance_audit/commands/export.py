@@ -13,7 +13,8 @@ import typer
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import UsageError
 from rebalance_audit.commands.output import note, write_rows
-from rebalance_audit.commands.rows import clusters_of, known_table, published, selection
+from rebalance_audit.commands.rows import known_table, published, refuse_unknown_cluster, selection
+from rebalance_audit.commands.stored import refuse_unknown
 
 
 class Format(StrEnum):
@@ -57,17 +58,11 @@ def export(
     else:
         write_rows(_rows(found), schema.names, output.value)
     if found.num_rows == 0:
-        note(f"No row of {wanted.name} fits{_unknown(opened, group, cluster_id)}.", quiet=quiet)
-
-
-def _unknown(opened: Any, group: str | None, cluster_id: str | None) -> str:
-    """What of the choice is not there at all, where something is published."""
-    if not opened.published():
-        return ""
-    if cluster_id is not None and cluster_id not in clusters_of(opened):
-        return f"; there is no cluster {cluster_id!r}"
-    asked = "SELECT 1 FROM gold.group WHERE group_id = ? LIMIT 1"
-    return f"; there is no group {group!r}" if group is not None and not opened.query(asked, [group]).num_rows else ""
+        if opened.published():
+            refuse_unknown_cluster(opened, cluster_id)
+            if group is not None:
+                refuse_unknown(opened, group)
+        note(f"No row of {wanted.name} fits.", quiet=quiet)
 
 
 def _rows(found: Any) -> Iterator[dict[str, Any]]:

@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.options import CommandError, UsageError
 from rebalance_audit.commands.output import visible
+from rebalance_audit.domain.numbers import HAPPENED_AT
 
 if TYPE_CHECKING:
     from rebalance_audit.domain.tables import Table
 
-_REBALANCE_TIME = "coalesce(started_at_ms, joined_at_ms, assigned_at_ms, ended_at_ms, started_lower_ms)"
 _SPANS: Mapping[str, tuple[str, str]] = {
     "bronze.record": ("timestamp_ms", "timestamp_ms"),
     "bronze.source": ("from_at_ms", "to_at_ms"),
     "silver.group_event": ("at_ms", "at_ms"),
     "silver.commit_mark": ("first_at_ms", "last_at_ms"),
     "silver.undecoded": ("at_ms", "at_ms"),
-    "silver.rebalance": (_REBALANCE_TIME, _REBALANCE_TIME),
-    "silver.measured_rebalance": (_REBALANCE_TIME, _REBALANCE_TIME),
+    "silver.rebalance": (HAPPENED_AT, HAPPENED_AT),
+    "silver.measured_rebalance": (HAPPENED_AT, HAPPENED_AT),
     "silver.connect_task": ("from_ms", "coalesce(to_ms, 9223372036854775807)"),
     "silver.contradiction": ("at_ms", "at_ms"),
     "silver.finding": ("first_seen_at_ms", "last_seen_at_ms"),
     "gold.reassignment": ("started_at_ms", "coalesce(ended_at_ms, 9223372036854775807)"),
     "gold.reassignment_step": ("at_ms", "at_ms"),
     "gold.leader_election": ("at_ms", "at_ms"),
-    "gold.rebalance": (_REBALANCE_TIME, _REBALANCE_TIME),
+    "gold.rebalance": (HAPPENED_AT, HAPPENED_AT),
     "gold.standstill": ("from_ms", "coalesce(to_ms, 9223372036854775807)"),
     "gold.connect_task": ("from_ms", "coalesce(to_ms, 9223372036854775807)"),
     "gold.finding": ("first_seen_at_ms", "last_seen_at_ms"),

@@ -30,7 +30,10 @@ class Asked:
                 ("list_contains(group_ids, ?)", "group"), ("(status = 'open' OR last_at_ms >= ?)", "from"),
                 ("first_at_ms < ?", "to"),
             ),
-            "{findings}": (("subject = ?", "group"), ("last_seen_at_ms >= ?", "from"), ("first_seen_at_ms < ?", "to")),
+            "{findings}": (
+                ("subject = ?", "group"), ("(status = 'open' OR last_seen_at_ms >= ?)", "from"),
+                ("first_seen_at_ms < ?", "to"),
+            ),
             "{reassignments}": (
                 ("? IS NULL", "group"), ("coalesce(ended_at_ms >= ?, true)", "from"), ("started_at_ms < ?", "to"),
             ),

@@ -12,7 +12,18 @@ from rebalance_audit.domain.incidents.words import stands
 from rebalance_audit.domain.reassign.advice import next_steps
 from rebalance_audit.reports.period import Bucket, Report
 from rebalance_audit.reports.read import PAST_FINDINGS_SHOWN
-from rebalance_audit.reports.words import cause, counts, headline, milliseconds, not_seen, period, reassignments
+from rebalance_audit.reports.words import (
+    CAUSES_NOTE,
+    CHANGES_NOTE,
+    cause,
+    counts,
+    headline,
+    longer_incidents,
+    milliseconds,
+    not_seen,
+    period,
+    reassignments,
+)
 
 CHART_WIDTH, CHART_HEIGHT, _LABEL_SPACE = 960, 120, 18
 
@@ -39,7 +50,7 @@ class Chart:
 
 
 def report_html(report: Report) -> str:
-    """One self-contained file. Rule names link to a runbook.md beside it."""
+    """One file that needs nothing else."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("rebalance_audit.reports", "."),
         autoescape=True,
@@ -74,7 +85,9 @@ def report_html(report: Report) -> str:
         most_lost=max((g.cost.estimate or 0.0 for g in report.groups), default=0.0),
         most_caused=max((c.rebalance_count for c in report.causes), default=0),
         past_limit=PAST_FINDINGS_SHOWN,
-        runbook="runbook.md",
+        causes_note=CAUSES_NOTE,
+        changes_note=CHANGES_NOTE,
+        longer_incidents=longer_incidents(report),
         chart_width=CHART_WIDTH,
         chart_height=CHART_HEIGHT,
         label_space=_LABEL_SPACE,

@@ -129,6 +129,8 @@ class Report:
     """Order: trouble before normal work, open before past, then the gravest and costliest. `answers`: who acknowledged
     it or silenced its alerts, in words."""
     incident_count: int
+    longer_incident_count: int
+    """Of these, those with a cost that began before the period or ended after it: their cost is that of the whole."""
     open_findings: tuple[dict[str, Any], ...]
     past_findings: tuple[dict[str, Any], ...]
     past_finding_count: int

@@ -43,7 +43,7 @@ def read_report(
     total, moved = _total(asked), _reassigned(asked)
     open_findings, past_findings, past_count = _findings(asked)
     bucket_ms, buckets = _buckets(asked, total["from_ms"], total["to_ms"])
-    incidents, incident_count = _incidents(asked, now_ms)
+    incidents, incident_count, longer_count = _incidents(asked, from_ms, to_ms, now_ms)
     groups = _groups(asked)
     reassignments, reassignment_counts = _reassignments(asked)
     gaps = _gaps(asked)
@@ -58,6 +58,7 @@ def read_report(
         costs=by_unit(asked),
         incidents=incidents,
         incident_count=incident_count,
+        longer_incident_count=longer_count,
         open_findings=open_findings,
         past_findings=past_findings,
         past_finding_count=past_count,
@@ -137,7 +138,10 @@ def worth_most(warehouse: Queries, group_id: str | None = None, most: int = CHAN
     return rows
 
 
-def _incidents(asked: Asked, now_ms: int) -> tuple[tuple[dict[str, Any], ...], int]:
+def _incidents(
+    asked: Asked, from_ms: int | None, to_ms: int | None, now_ms: int
+) -> tuple[tuple[dict[str, Any], ...], int, int]:
+    """Those to show, the number of all, and of those with a cost that began before the period or ended after it."""
     rows = asked.rows(
         "SELECT cluster_id, incident_id, kind, root_cause, culprits, group_ids, first_at_ms, last_at_ms, status, "
         "still, expected, severity, unit, cost_seconds, cost_lower_seconds, cost_upper_seconds, "
@@ -152,7 +156,14 @@ def _incidents(asked: Asked, now_ms: int) -> tuple[tuple[dict[str, Any], ...], i
     weigh(found, asked.rows)
     for row in found:
         row["answers"] = list(standing_words(standing(SimpleNamespace(**row), answers, now_ms)))
-    return tuple(found), len(rows)
+    longer_count = sum(
+        (row["cost_seconds"] or 0) > 0
+        and (
+            (from_ms is not None and row["first_at_ms"] < from_ms) or (to_ms is not None and row["last_at_ms"] >= to_ms)
+        )
+        for row in rows
+    )
+    return tuple(found), len(rows), longer_count
 
 
 def _findings(asked: Asked) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...], int]:

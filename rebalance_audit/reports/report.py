@@ -18,7 +18,19 @@ from rebalance_audit.domain.incidents.words import STILL_WORDS
 from rebalance_audit.reports.html import report_html
 from rebalance_audit.reports.period import Cost, GroupRow, Report
 from rebalance_audit.reports.read import read_report
-from rebalance_audit.reports.words import cause, counts, headline, milliseconds, not_seen, period, where
+from rebalance_audit.reports.words import (
+    CAUSES_NOTE,
+    CHANGES_NOTE,
+    UNIT_NOTE,
+    cause,
+    counts,
+    headline,
+    longer_incidents,
+    milliseconds,
+    not_seen,
+    period,
+    where,
+)
 
 REASSIGNMENTS_IN_TEXT = 10
 INCIDENTS_IN_TEXT = 15
@@ -37,7 +49,12 @@ def report_dict(report: Report) -> dict[str, Any]:
 
 def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> str:
     """The report for a terminal of `width` columns. `bounds`: hard bounds, too, beside the likely ranges."""
-    lines = [*hanging(headline(report, bounds=bounds), width, 0), *hanging(period(report), width, 0), ""]
+    heads = [
+        headline(report, bounds=bounds),
+        period(report),
+        *(UNIT_NOTE.format(unit=u) for u in list(report.costs)[:1]),
+    ]
+    lines = [*(line for head in heads for line in hanging(head, width, 0)), ""]
     lines += _incident_lines(report, width, bounds=bounds)
     if not report.open_findings and not report.past_findings:
         lines.append("No findings.")
@@ -74,7 +91,7 @@ def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> st
             (cause(c.trigger), counts(c.rebalance_count, c.expected_count), c.cost.text(bounds=bounds))
             for c in report.causes
         ]
-        lines += _columns(causes, width)
+        lines += [*_columns(causes, width), *hanging(f"  {CAUSES_NOTE}", width, 2)]
     if report.reassignments:
         lines += ["", "Reassignments"]
         for r in report.reassignments[:REASSIGNMENTS_IN_TEXT]:
@@ -83,7 +100,7 @@ def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> st
         if rest > 0:
             lines.append(f"  and {rest:,} more; `export gold.reassignment` has all")
     if report.changes:
-        lines += ["", "Settings that would have saved the most"]
+        lines += ["", "Settings that would have saved the most", *hanging(f"  {CHANGES_NOTE}", width, 2)]
         for c in report.changes:
             what = f"  {shown(c['group_id'], 44)}  {shown('  '.join(c['settings']), 200)}: {shown(c['why'], 300)}"
             lines += hanging(f"{what}{where(report, c['cluster_id'])}", width, 4)
@@ -116,6 +133,8 @@ def _incident_lines(report: Report, width: int, *, bounds: bool) -> list[str]:
     rest = report.incident_count - min(len(report.incidents), INCIDENTS_IN_TEXT)
     if rest > 0:
         lines.append(f"  and {rest:,} more; `export incident` has all")
+    if said := longer_incidents(report):
+        lines += hanging(f"  {said}", width, 2)
     return [*lines, ""]
 
 

@@ -86,6 +86,20 @@ def counts(count: int, expected_count: int) -> str:
     return f"{count:,}" + (f" ({expected_count:,} expected)" if expected_count else "")
 
 
+UNIT_NOTE = "One {unit}-second is lost where nobody works on one {unit} for one second."
+CAUSES_NOTE = "Each rebalance of an incident counts for the incident's root cause."
+CHANGES_NOTE = "Each group's latest history, replayed under other settings; not of this period alone."
+
+
+def longer_incidents(report: Report) -> str:
+    """Why the incidents' costs may add up to more than the period's; empty where they do not."""
+    count = report.longer_incident_count
+    if not count:
+        return ""
+    whole = "counts" if count == 1 else "count"
+    return f"{count:,} of them began before this period or went on after it, and {whole} whole."
+
+
 def cause(trigger: str | None) -> str:
     return "" if trigger is None else phrase_of(trigger)
 

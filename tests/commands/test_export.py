@@ -33,11 +33,32 @@ def test_export_picks_group_and_time(call: Any, filled: Path) -> None:
     rows = [json.loads(line) for line in call("export", "rebalance", "-w", filled, "-g", "orders").out.splitlines()]
     assert rows
     assert {row["group_id"] for row in rows} == {"orders"}
-    last = max(row["started_at_ms"] or row["assigned_at_ms"] for row in rows)
+    last = max(row["assigned_at_ms"] or row["ended_at_ms"] for row in rows)
     later = call("export", "rebalance", "-w", filled, "-g", "orders", "--from", str(last)).out.splitlines()
     assert len(later) == 1
     before = call("export", "rebalance", "-w", filled, "-g", "orders", "--to", str(last)).out.splitlines()
     assert len(before) == len(rows) - 1
+
+
+@pytest.mark.parametrize("table", ["rebalance", "incident", "whatif"])
+def test_export_of_a_group_that_is_not_there_fails(call: Any, filled: Path, table: str) -> None:
+    result = call("export", table, "-w", filled, "-g", "ordres")
+    assert_one_sentence(result, 2)
+    assert "There is no group 'ordres'" in result.err
+
+
+def test_export_and_report_count_the_same_rebalances_of_a_period(call: Any, filled: Path) -> None:
+    """One that begins before a bound and takes effect after it is of the time in which it takes effect."""
+    counted = [
+        row
+        for row in map(json.loads, call("export", "rebalance", "-w", filled).out.splitlines())
+        if row["kind"] == "rebalance" and row["outcome"] != "missing" and row["started_at_ms"]
+    ]
+    for at_ms in {row["started_at_ms"] + 1 for row in counted}:
+        period = ("-w", filled, "--from", str(at_ms), "--to", str(at_ms + 60_000))
+        rows = map(json.loads, call("export", "rebalance", *period).out.splitlines())
+        exported = sum(row["kind"] == "rebalance" and row["outcome"] != "missing" for row in rows)
+        assert exported == json.loads(call("report", *period, "-o", "json").out)["rebalance_count"]
 
 
 def test_export_of_movements_takes_the_time_of_their_rebalance(call: Any, filled: Path) -> None:

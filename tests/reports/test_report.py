@@ -190,6 +190,18 @@ def test_one_group_and_one_period_can_be_asked_for(warehouse: Warehouse) -> None
     assert read_report(warehouse, to_ms=T0_MS).rebalance_count == 0
 
 
+def test_a_period_says_which_incidents_are_not_of_it_alone(warehouse: Warehouse) -> None:
+    """c3's is open, so it stands in each later period, and billing's goes on in it: both with their whole cost."""
+    assert read_report(warehouse).longer_incident_count == 0
+    late = read_report(warehouse, from_ms=T0_MS + 90_000)
+    assert [i["cost_seconds"] for i in late.incidents if i["first_at_ms"] < T0_MS + 90_000] == [24.8, 3.0]
+    assert late.longer_incident_count == 2
+    assert [f["rule_id"] for f in late.open_findings] == ["RB007"], "its finding stands there as long as it is open"
+    said = "2 of them began before this period or went on after it, and count whole."
+    assert said in report_text(late)
+    assert said in report_html(late)
+
+
 def test_a_group_id_is_a_value_never_sql(warehouse: Warehouse) -> None:
     assert read_report(warehouse, group_id="x' OR '1'='1").rebalance_count == 0
 
