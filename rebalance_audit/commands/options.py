@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -142,6 +143,16 @@ class CommandError(Exception):
 
 class UsageError(CommandError):
     """The command line itself is wrong."""
+
+
+def one_place(given: Mapping[str, object], ways: str, *, is_needed: bool = True) -> None:
+    """Raises UsageError where `given`, places to look at by the option that names them, has several or, if one is
+    needed, none. `ways`: those options as people type them."""
+    named = [option for option, value in given.items() if value]
+    if len(named) > 1:
+        raise UsageError(f"{' and '.join(named)} are {len(named)} places to look at; give one of {ways}.")
+    if not named and is_needed:
+        raise UsageError(f"Say where to look: {ways}.")
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")

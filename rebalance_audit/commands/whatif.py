@@ -80,8 +80,8 @@ def whatif(
     from rebalance_audit.domain.replay.whatif import fit_of, option_of, ranked, request_of
     from rebalance_audit.warehouse.warehouse import Warehouse
 
-    if [evidence is not None, warehouse is not None, bool(bootstrap)].count(True) != 1:
-        raise UsageError("Say where to look, in one way: --evidence DIR, -w WAREHOUSE, or -b HOST:PORT.")
+    places = {"--evidence": evidence, "-w": warehouse, "-b": bootstrap}
+    options.one_place(places, "--evidence DIR, -w W, or -b HOST:PORT")
     now_ms = time.time_ns() // 1_000_000
     from_ms, to_ms = options.period_ms(from_, to, now_ms)
     with meter("whatif", quiet=quiet, unit="items") as progress:

@@ -77,7 +77,7 @@ def test_without_a_group_both_list_the_same_ones(
         (["nope"], "There is no group 'nope' at"),
         (["--reassignment", "orders-1"], "-w explains groups"),
         (["--cluster-id", "nowhere"], "There is no cluster 'nowhere' at"),
-        (["orders-app", "--evidence", "."], "in one way"),
+        (["orders-app", "--evidence", "."], "-w and --evidence are 2 places to look at; give one of -w W"),
         (["orders-app", "--cluster-id", "other"], "There is no cluster 'other' at"),
     ],
 )

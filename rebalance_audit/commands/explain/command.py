@@ -82,8 +82,13 @@ def explain(
         quiet=quiet,
     )
     if warehouse is not None:
-        if any((bootstrap, evidence, data_dir, logs, metadata)):
-            raise UsageError(f"Say where to look, in one way: {WAYS}.")
+        options.one_place(
+            {
+                "-w": warehouse, "-b": bootstrap, "--evidence": evidence, "--data-dir": data_dir, "--logs": logs,
+                "--metadata": metadata,
+            },
+            WAYS,
+        )  # fmt: skip
         if reassignment is not None or plan is not None:
             raise UsageError(
                 f"-w explains groups; `rebalance-audit export reassignment -w {warehouse}` has the reassignments, and "

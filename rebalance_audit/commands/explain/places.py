@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_audit.commands import options
 from rebalance_audit.commands.collect import cluster_of_brokers, metadata_followed
 from rebalance_audit.commands.meter import meter
-from rebalance_audit.commands.options import Output, UsageError
+from rebalance_audit.commands.options import Output
 
 if TYPE_CHECKING:
     from ingest.folders import EvidenceFolder
@@ -49,9 +49,8 @@ class Places:
     connect_topics: dict[str, str] | None = field(init=False)
 
     def __post_init__(self) -> None:
-        places = [bool(self.bootstrap), self.evidence is not None, self.data_dir is not None]
-        if sum(places) > 1 or not (any(places) or self.logs or self.metadata):
-            raise UsageError(f"Say where to look, in one way: {WAYS}.")
+        places = {"-b": self.bootstrap, "--evidence": self.evidence, "--data-dir": self.data_dir}
+        options.one_place(places, WAYS, is_needed=not (self.logs or self.metadata))
         self.log_folders = options.log_folders(self.logs)
         self.connect_topics = options.connect_topics(self.topics)
 
