@@ -14,7 +14,7 @@ from rebalance_audit.domain.detect.wording import clock, counted, duration, fold
 from rebalance_audit.domain.explain.hints import missing_evidence
 from rebalance_audit.domain.kinds import MovementKind, Outcome, RebalanceKind
 from rebalance_audit.domain.model import Member, Movement, Rebalance, Trigger
-from rebalance_audit.domain.numbers import unit_of
+from rebalance_audit.domain.numbers import happened_at_ms, unit_of
 
 _HAND_OVERS_SHOWN = 12
 _REFS_SHOWN = 4
@@ -71,6 +71,7 @@ class RebalanceStory:
     rebalance_id: str
     at: str
     at_ms: int | None
+    """When it took effect (`numbers.HAPPENED_AT`)."""
     number: str
     outcome: str
     mode: str
@@ -99,7 +100,7 @@ def story_of(
     noun = unit_of([r])
     gone_ids = {m for t in r.triggers for m in t.members}
     who = listed([label(m) for m in r.members if m.member_id in gone_ids])
-    at_ms = next((t for t in (r.started_at_ms, r.joined_at_ms, r.assigned_at_ms, r.ended_at_ms) if t is not None), None)
+    at_ms = happened_at_ms(r)
     cost = "" if r.pause_estimate_ms is None else f"worst {noun} {exact(max(r.pause_estimate_ms, 0))}"
     return RebalanceStory(
         rebalance_id=r.rebalance_id,
