@@ -31,7 +31,7 @@ case " $RED " in *" $mark "*) exit 1;; esac
 def checkout(tmp_path: Path) -> Path:
     """The Makefile, an environment that is there, and a program for each tool that a tier needs."""
     shutil.copy(ROOT / "Makefile", tmp_path)
-    for name in ("pyproject.toml", "requirements/all.txt", "tests/test_one.py", AIRFLOW, ".venv/.installed"):
+    for name in ("pyproject.toml", "requirements/all.txt", "tests/test_makefile.py", AIRFLOW, ".venv/.installed"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     for tool in ("java", "javac", "mvn", "chromium"):
