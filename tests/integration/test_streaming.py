@@ -107,10 +107,13 @@ def bronze(folder: Path) -> list[dict[str, Any]]:
 
 def test_it_is_what_the_collector_writes_exactly_once(tmp_path: Path) -> None:
     from infra.lab.cluster import Cluster
+    from infra.lab.shape import ClusterShape
 
+    # Ten minutes on, a broker would write a tombstone of the group that committed nothing.
+    kept = ClusterShape(broker_properties={"offsets.retention.check.interval.ms": 86_400_000})
     by_stream, by_collector = tmp_path / "stream", tmp_path / "collector"
     (lab := tmp_path / "lab").mkdir()
-    with Cluster(folder=lab) as cluster:
+    with Cluster(kept, folder=lab) as cluster:
         produced(cluster.bootstrap)
         for landings in (1, 2):
             killed_after(landings, cluster.bootstrap, by_stream)
