@@ -10,6 +10,7 @@ from rebalance_audit.commands.options import Output
 from rebalance_audit.commands.output import json_text, output_width, visible
 from rebalance_audit.commands.pipeline import Carried
 from rebalance_audit.domain.explain.layout import hanging
+from rebalance_audit.domain.replay.meanings import beyond_pauses
 
 if TYPE_CHECKING:
     from rebalance_audit.warehouse.warehouse import Warehouse
@@ -73,3 +74,5 @@ def _as_text(weighed: FleetWeighed, rows: list[dict[str, Any]], days: int) -> It
         yield ""
         yield from hanging(f"  {row['group_id']} on {row['cluster_id']}   {'  '.join(row['settings'])}", width, 6)
         yield from hanging(f"    {row['why']}", width, 6)
+        if (beyond := beyond_pauses(row["beyond_pauses_seconds"])) is not None:
+            yield from hanging(f"    {beyond}", width, 6)

@@ -23,6 +23,7 @@ from rebalance_audit.reports.words import (
     not_seen,
     period,
     reassignments,
+    what_it_saves,
 )
 
 CHART_WIDTH, CHART_HEIGHT, _LABEL_SPACE = 960, 120, 18
@@ -87,6 +88,7 @@ def report_html(report: Report) -> str:
         past_limit=PAST_FINDINGS_SHOWN,
         causes_note=CAUSES_NOTE,
         changes_note=CHANGES_NOTE,
+        what_it_saves=what_it_saves,
         longer_incidents=longer_incidents(report),
         chart_width=CHART_WIDTH,
         chart_height=CHART_HEIGHT,

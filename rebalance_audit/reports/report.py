@@ -29,6 +29,7 @@ from rebalance_audit.reports.words import (
     milliseconds,
     not_seen,
     period,
+    what_it_saves,
     where,
 )
 
@@ -102,8 +103,8 @@ def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> st
     if report.changes:
         lines += ["", "Settings that would have saved the most", *hanging(f"  {CHANGES_NOTE}", width, 2)]
         for c in report.changes:
-            what = f"  {shown(c['group_id'], 44)}  {shown('  '.join(c['settings']), 200)}: {shown(c['why'], 300)}"
-            lines += hanging(f"{what}{where(report, c['cluster_id'])}", width, 4)
+            what = f"  {shown(c['group_id'], 44)}  {shown('  '.join(c['settings']), 200)}: "
+            lines += hanging(what + what_it_saves(report, c), width, 4)
     lines += ["", "Not seen"]
     lines += [line for note in not_seen(report) for line in hanging(f"  {note}", width, 4)]
     return "\n".join(lines) + "\n"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rebalance_audit.domain.causes import phrase_of
 from rebalance_audit.domain.detect.wording import clock, counted, duration, shown
+from rebalance_audit.domain.replay.meanings import beyond_pauses
 from rebalance_audit.reports.period import Report
 
 _OUTCOME_WORDS = {
@@ -98,6 +102,13 @@ def longer_incidents(report: Report) -> str:
         return ""
     whole = "counts" if count == 1 else "count"
     return f"{count:,} of them began before this period or went on after it, and {whole} whole."
+
+
+def what_it_saves(report: Report, change: Mapping[str, Any]) -> str:
+    """A row of gold.whatif in words: why, where, and why it may count more than the group's pauses."""
+    beyond = beyond_pauses(change["beyond_pauses_seconds"])
+    said = f"{shown(change['why'], 300)}{where(report, change['cluster_id'])}"
+    return said if beyond is None else f"{said}. {beyond}"
 
 
 def cause(trigger: str | None) -> str:

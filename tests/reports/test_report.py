@@ -358,7 +358,7 @@ def test_settings_that_would_have_saved_the_most_are_listed_and_only_if_they_sta
         {
             "cluster_id": "c1", "group_id": group, "place": 1, "settings": ["heartbeat.interval.ms=1000"],
             "saved_seconds": 12.0, "saved_lower_seconds": lower, "saved_upper_seconds": 14.0, "rebalances_replayed": 9,
-            "why": f"saves 12.0 s{EVIL}",
+            "why": f"saves 12.0 s{EVIL}", "beyond_pauses_seconds": 35.4,
         }
         for group, lower in (("orders-app", 8.0), ("billing", -1.0))
     ]  # fmt: skip
@@ -372,6 +372,7 @@ def test_settings_that_would_have_saved_the_most_are_listed_and_only_if_they_sta
     assert "\x1b" not in text
     assert "Settings that would have saved the most" in page
     assert "<script>" not in page
+    assert all("35.4 s of what was measured are no pause elsewhere" in " ".join(said.split()) for said in (text, page))
 
 
 def test_advice_says_what_a_replay_of_that_group_says(tmp_path: Path) -> None:
