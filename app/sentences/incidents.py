@@ -98,7 +98,7 @@ def _open_words(counted: IncidentCount) -> Html:
     )
     known = [f"{n:,} {what}" for n, what in counts if n]
     rest = counted.open_count - sum(n for n, _ in counts)
-    known += [f"{rest:,} of which that is not known"] if known and rest else []
+    known += [f"{rest:,} that may go on or not"] if known and rest else []
     return fill(
         "<b>{n} open{c}</b>{known}",
         n=words.count(counted.open_count, "incident"),

@@ -263,8 +263,8 @@ def _is_expected(trouble: Trouble) -> bool:
 
 
 def _still(rows: ClusterRows, trouble: Trouble, last_ms: int) -> str:
-    """What has not ended where the evidence ends, the worst of it: one of tables.INCIDENT_STILL. That nobody is left
-    is true of the group at this moment: an open incident is worked out again at each news of its groups."""
+    """What has not ended where the evidence ends, the worst of it: one of tables.INCIDENT_STILL. An open incident is
+    worked out again at each news of its groups, so `empty` ends when somebody joins."""
     if any(f.rule_id in _DOWN_WHILE_OPEN and f.status == "open" for f in trouble.findings):
         return "down"
     groups = {e.group_id for e in trouble.episodes}
@@ -275,12 +275,16 @@ def _still(rows: ClusterRows, trouble: Trouble, last_ms: int) -> str:
         return "rebalancing"
     if any(r.outcome == Outcome.OPEN for r in trouble.reassignments):
         return "moving"
-    return "empty" if trouble.episodes and all(map(_left_nobody, trouble.episodes)) else "nothing"
+    return "empty" if trouble.episodes and _left_nobody(trouble) else "nothing"
 
 
-def _left_nobody(episode: Episode) -> bool:
-    """Of a history that begins late there may be rewrites alone."""
-    return any(step.rebalance.outcome == Outcome.EMPTIED for step in episode.history.attempts[-1:])
+def _left_nobody(trouble: Trouble) -> bool:
+    """Whether it emptied its groups. Who stops the rest of a group later on purpose does something else."""
+    own = {step.rebalance.rebalance_id for _, step in trouble.steps}
+    histories = {e.group_id: e.history for e in trouble.episodes}
+    # Of a history that begins late there may be rewrites alone.
+    last = [history.attempts[-1].rebalance if history.attempts else None for history in histories.values()]
+    return all(r is not None and r.outcome == Outcome.EMPTIED and r.rebalance_id in own for r in last)
 
 
 def _stands(rows: ClusterRows, trouble: Trouble, last_ms: int, still: str, *, expected: bool) -> str:

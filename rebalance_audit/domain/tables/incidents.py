@@ -48,7 +48,7 @@ INCIDENT_KINDS = (
 INCIDENT_STATES = ("open", "over")
 INCIDENT_STILL = ("down", "waiting", "rebalancing", "moving", "empty", "nothing")
 """`down`: members or tasks stand still and do not go on by themselves. `waiting`: tasks wait for Connect's delay or a
-worker. `rebalancing`: a rebalance runs. `moving`: replicas do. `empty`: no member is left. `nothing`: all has ended."""
+worker. `rebalancing`: a rebalance runs. `moving`: replicas do. `empty`: it left no member. `nothing`: all has ended."""
 COST_UNITS = ("partition", "task", "resource")
 
 GOLD_INCIDENT = Table(

@@ -332,8 +332,9 @@ def test_while_the_delay_runs_the_incident_is_open() -> None:
 
 @pytest.mark.parametrize(("story", "until_s", "still"), [
     (a_group().vanishes("c1", at_s=0), 30, "nothing"),  # the others took its partitions over
-    (a_group().vanishes("c1", at_s=0).becomes_empty(at_s=20), 30, "empty"),
-    (a_group().vanishes("c1", at_s=0).becomes_empty(at_s=20), HOUR_S, "nothing"),  # over
+    (a_group().joins("c1", at_s=-HOUR_S).vanishes("c1", at_s=0, outcome="emptied"), 30, "empty"),
+    (a_group().joins("c1", at_s=-HOUR_S).vanishes("c1", at_s=0, outcome="emptied"), HOUR_S, "nothing"),  # over
+    (a_group().vanishes("c1", at_s=0).becomes_empty(at_s=20), 30, "nothing"),  # somebody stopped the others
     (a_group().vanishes("c1", at_s=0).starts_and_does_not_end(at_s=20), 30, "rebalancing"),
     (a_group().vanishes("c1", at_s=0).starts_and_does_not_end(at_s=20), HOUR_S, "down"),  # longer than its timeout
     (a_group().stands_still("c2", from_s=0, until_s=600, comes_back=False), 600, "down"),
