@@ -27,12 +27,7 @@ class NoJavaError(Exception):
     """Spark needs Java, and there is none: one sentence with the remedy."""
 
 
-def open_session(
-    master: str | None = None,
-    driver_memory: str | None = None,
-    cores_hint: int | None = None,
-    more: Mapping[str, str] | None = None,
-) -> SparkSession:
+def open_session(more: Mapping[str, str] | None = None) -> SparkSession:
     """The Spark session, made on first use. SPARK_MASTER and SPARK_DRIVER_MEMORY override the defaults; without them
     spark-submit and spark-defaults.conf name the master.
 
@@ -45,11 +40,11 @@ def open_session(
     if active is not None:
         return active
     java = find_java()
-    master = master or _master()
+    master = _master()
     builder = SparkSession.builder.master(master).appName("rebalance-audit")
     settings = dict(_EVERYWHERE)
     if master.startswith("local"):
-        settings |= _on_this_machine(java, driver_memory, 2 * (cores_hint or _cores_of(master)))
+        settings |= _on_this_machine(java, 2 * _cores_of(master))
     for key, value in (settings | dict(more or {})).items():
         builder = builder.config(key, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
@@ -97,14 +92,14 @@ _EVERYWHERE = {
 """What the stages rely on. All else is the cluster's: spark-defaults.conf, spark-submit and the environment say it."""
 
 
-def _on_this_machine(java: str, driver_memory: str | None, partitions: int) -> dict[str, str]:
+def _on_this_machine(java: str, partitions: int) -> dict[str, str]:
     """Settings for Spark on this machine alone, which a cluster does not need."""
     # Workers take `python3` from PATH, not the running environment: ModuleNotFoundError inside tasks.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYTHONPATH"] = os.pathsep.join(_import_roots())
     return {
-        "spark.driver.memory": driver_memory or os.environ.get("SPARK_DRIVER_MEMORY", DEFAULT_DRIVER_MEMORY),
+        "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", DEFAULT_DRIVER_MEMORY),
         # Loopback only: no port of ours is open to the network, and no warning about the host's name.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -70,16 +70,6 @@ class Past(Protocol):
         dies takes a thousand groups with it, and each question takes a while."""
 
 
-class NoPast:
-    """There are no tables yet."""
-
-    def of_cluster(self) -> ClusterPast:
-        return ClusterPast()
-
-    def of_groups(self, groups: Mapping[str, Collection[Route]]) -> Mapping[str, GroupPast]:
-        return dict.fromkeys(groups, GroupPast())
-
-
 class ClusterMemory:
     """One cluster's groups of which something arrived lately."""
 

@@ -127,13 +127,13 @@ def _failed_checks(asked: Asked) -> tuple[dict[str, Any], ...]:
     return tuple(dict(row) for row in verdicts if not row["success"])
 
 
-def worth_most(warehouse: Queries, group_id: str | None = None, most: int = CHANGES_SHOWN) -> list[dict[str, Any]]:
+def worth_most(warehouse: Queries, group_id: str | None = None) -> list[dict[str, Any]]:
     """Rows of gold.whatif: the best change of each group, the largest saving first. Only savings that are larger than
     the spread of their own replays."""
     rows: list[dict[str, Any]] = warehouse.query(
         "SELECT * FROM gold.whatif WHERE place = 1 AND saved_lower_seconds > 0 "
         "AND (?::VARCHAR IS NULL OR group_id = ?) ORDER BY saved_seconds DESC, cluster_id, group_id LIMIT ?",
-        [group_id, group_id, most],
+        [group_id, group_id, CHANGES_SHOWN],
     ).to_pylist()
     return rows
 

@@ -18,10 +18,11 @@ from rebalance_audit.domain.records.commit_keys import is_commit_key
 from rebalance_audit.live import judge
 from rebalance_audit.live.heard import Heard
 from rebalance_audit.live.judge import FORGET_S, OPEN_EVERY_S, Judge
-from rebalance_audit.live.memory import ClusterMemory, NoPast
+from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.live.recent_commits import RECENT_S
 from tests.captures import GOLDEN
 from tests.live.arrivals import arrivals
+from tests.live.no_past import NoPast
 
 KILL = GOLDEN / "4.3.0" / "eager_join_leave_kill"
 

@@ -15,7 +15,7 @@ from ingest.landing import Landing
 from rebalance_audit.live.group_memory import GroupMemory
 from rebalance_audit.live.heard import Heard
 from rebalance_audit.live.judge import Judge
-from rebalance_audit.live.memory import ClusterMemory, NoPast
+from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.live.present import Present
 from rebalance_audit.live.showing import Showing
 from rebalance_audit.live.unpublished import LATE_MS
@@ -27,6 +27,7 @@ from tests.app.gold_rows.builders import a_rebalance
 from tests.captures import GOLDEN
 from tests.domain.detect.group_story import CLUSTER, T0_MS
 from tests.live.arrivals import arrivals
+from tests.live.no_past import NoPast
 from tests.live.test_judge import LandedPieces, landing
 from tests.live.test_memory import of_group
 

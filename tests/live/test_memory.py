@@ -19,11 +19,12 @@ from rebalance_audit.domain.records.commit_keys import is_commit_key, wanted_key
 from rebalance_audit.domain.tables import SEVERITIES
 from rebalance_audit.live import group_memory
 from rebalance_audit.live.group_memory import GroupPast
-from rebalance_audit.live.memory import ClusterMemory, NoPast
+from rebalance_audit.live.memory import ClusterMemory
 from tests.captures import CAPTURES, GOLDEN, gathered, name_of
 from tests.domain.detect.group_story import CLUSTER, T0_MS
 from tests.domain.log_lines.lines import HEAD, JAVA, JAVA_LOGGER, a_line
 from tests.live.arrivals import arrivals
+from tests.live.no_past import NoPast
 
 WARNING = SEVERITIES.index("warning")
 ANOTHER_ID = {

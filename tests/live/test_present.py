@@ -11,12 +11,13 @@ from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.explain.present import Running, WaitsFor, Whereabouts, details, going_on, headline
 from rebalance_audit.domain.kinds import EvidenceTier, GroupType, MemberChange, Mode, Outcome
 from rebalance_audit.domain.model import Member, Rebalance, Trigger
-from rebalance_audit.live.memory import ClusterMemory, NoPast
+from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.live.present import keep, kept, present
 from rebalance_audit.warehouse.just_in import NOTHING
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
 from tests.live.arrivals import arrivals
+from tests.live.no_past import NoPast
 
 T = 1_700_000_000_000
 

@@ -10,12 +10,13 @@ import pytest
 
 from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of
-from rebalance_audit.live.memory import ClusterMemory, NoPast
+from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.live.remembered import RememberedCluster
 from tests.captures import GOLDEN
 from tests.domain.detect.group_story import CLUSTER, T0_MS
 from tests.domain.incidents.fleet_story import HOUR_S, a_fleet
 from tests.live.arrivals import arrivals
+from tests.live.no_past import NoPast
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -66,12 +66,6 @@ class MetadataReader:
     has_base: bool = False
     """The state is known: the log was read from offset 0, or a snapshot was."""
 
-    @property
-    def open_transaction_count(self) -> int:
-        """How many records at the tail belong to a transaction that has not ended: they are not effective, and may
-        never be."""
-        return len(self._transaction or ())
-
     def read(self, sources: Iterable[SourceMetadata]) -> Iterator[MetadataChange]:
         """Yield the changes of these records, in the order of the log. May be called again with what follows: a log
         that is still growing."""

@@ -154,13 +154,6 @@ def test_records_of_a_transaction_take_effect_at_its_end() -> None:
     assert only(story.at(6_000).end()).started_at_ms == 6_000
 
 
-def test_an_unfinished_transaction_at_the_tail_is_counted() -> None:
-    story = a_topic().begin().change(replicas=(2, 1, 0))
-    reader = MetadataReader()
-    assert kraft_history(story.sources, cluster_id=CLUSTER, reader=reader).reassignments == ()
-    assert reader.open_transaction_count == 1
-
-
 def test_a_new_controller_changes_nothing_and_is_counted() -> None:
     attempt = only(asked().new_controller(2).at(30_000).change(isr=(0, 1, 2, 3)))
     assert (attempt.outcome, attempt.controller_changes, attempt.phase) == ("open", 1, "catching_up")

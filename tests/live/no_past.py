@@ -1,0 +1,19 @@
+"""What memory knows before there are tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from rebalance_audit.domain.gather.belonging import Route
+from rebalance_audit.live.group_memory import GroupPast
+from rebalance_audit.live.memory import ClusterPast
+
+
+class NoPast:
+    """There are no tables yet: nothing is known of any group."""
+
+    def of_cluster(self) -> ClusterPast:
+        return ClusterPast()
+
+    def of_groups(self, groups: Mapping[str, Collection[Route]]) -> Mapping[str, GroupPast]:
+        return dict.fromkeys(groups, GroupPast())
