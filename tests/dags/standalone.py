@@ -162,6 +162,9 @@ class Standalone:
             self.wait_for(f"the DAG {dag_id}", partial(self._knows, path), 120)
             self.ask("PATCH", f"{path}?update_mask=is_paused", {"is_paused": False})
 
+    def pause(self, dag_id: str) -> None:
+        self.ask("PATCH", f"/api/v2/dags/{dag_id}?update_mask=is_paused", {"is_paused": True})
+
     def drop_scheduled(self, dag_id: str) -> None:
         """End the run of the last tick of its schedule, which begins when a DAG is switched on."""
         (run,) = self.wait_for("the scheduled run", lambda: self.runs(dag_id), 120)
