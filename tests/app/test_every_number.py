@@ -22,6 +22,7 @@ from rebalance_audit.commands.collect import land_folder
 from rebalance_audit.commands.company import COMPANY, RECORDED
 from rebalance_audit.commands.pipeline import Carried, run_stages
 from rebalance_audit.commands.whatif_fleet import weigh
+from rebalance_audit.domain.detect.client_advice import WEIGHS
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app.opening import shown
 from tests.app.reading import Known, Shown, below_zero, damages, durations, recorded
@@ -66,7 +67,19 @@ def gold(walked: Warehouse) -> dict[str, list[Row]]:
     causes = booked_causes(found["incident"])
     for r in found["rebalance"]:
         r["cause"] = causes.get((r["cluster_id"], r["rebalance_id"]), r["trigger"])
+    for r in [*found["incident"], *found["finding"]]:
+        r |= with_replays(r, found["whatif"])
     return found
+
+
+def with_replays(r: Row, replays: Sequence[Row]) -> Row:
+    """A page says in advice what replays of that group say, in place of the words that `whatif` can be asked."""
+    if WEIGHS not in (r["advice"] or ""):
+        return {}
+    groups = r["group_ids"] if "group_ids" in r else [r["subject"]]
+    numbers = ("settings", "saved_seconds", "saved_lower_seconds", "saved_upper_seconds")
+    said = [w for w in replays if w["cluster_id"] == r["cluster_id"] and [w["group_id"]] == groups]
+    return {"around": r["advice"].split(WEIGHS), "replays": [{name: w[name] for name in numbers} for w in said]}
 
 
 @pytest.fixture

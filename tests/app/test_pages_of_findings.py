@@ -133,7 +133,7 @@ def test_advice_says_what_a_replay_of_that_group_says(opened: Open, tmp_path: Pa
     gold_rows.publish(warehouse)
     warehouse.publish(warehouse.published() | {"gold.whatif": warehouse.version("gold.whatif") or 0})
     text = said(opened(tmp_path / "w", "findings", cluster="blue", finding="f"))
-    assert "this group would have stood still for 43.3 partition-seconds more (36.6 … 59.9)" in text
+    assert "this group would have stood still for 43.3 partition-seconds (likely 36.6 to 59.9) more" in text
     assert "weighs both" not in text
 
 

@@ -394,7 +394,7 @@ def test_advice_says_what_a_replay_of_that_group_says(tmp_path: Path) -> None:
     report = read_report(warehouse)
     said = (
         "but its partitions wait for it: replayed with group.instance.id=auto, this group would have stood still for "
-        "43.3 partition-seconds more (36.6 … 59.9)"
+        "43.3 partition-seconds (likely 36.6 to 59.9) more"
     )
     assert [said in (f["advice"] or "") for f in report.open_findings] == [
         WEIGHS in (f["advice"] or "") for f in told.open_findings

@@ -9,7 +9,7 @@ from rebalance_audit.domain.detect.client_advice import WEIGH_STATIC
 from rebalance_audit.warehouse.advice import weigh
 
 ADVICE = f"A group.instance.id spares the others, {WEIGH_STATIC}."
-SAID = "replayed with group.instance.id=auto, this group would have stood still for 43.3 partition-seconds more"
+SAID = "replayed with group.instance.id=auto, this group would have stood still for 43.3 partition-seconds (likely"
 
 
 class Stored:

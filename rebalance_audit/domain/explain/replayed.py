@@ -44,10 +44,10 @@ class SettingsVerdict:
         unit = "task" if self.settings[0].startswith("connect.") else "partition"
         with_ = f"replayed with {listed(self.settings, most=len(self.settings))}, this group would have stood still for"
         if self.is_harm:
-            return f"{with_} {-self.saved:,.1f} {unit}-seconds more ({-self.upper:,.1f} \u2026 {-self.lower:,.1f})"
+            return f"{with_} {-self.saved:,.1f} {unit}-seconds (likely {-self.upper:,.1f} to {-self.lower:,.1f}) more"
         if self.lower > 0:
-            return f"{with_} {self.saved:,.1f} {unit}-seconds less ({self.lower:,.1f} \u2026 {self.upper:,.1f})"
-        return f"{with_} {max(0.0, -self.lower):,.1f} {unit}-seconds more to {self.upper:,.1f} less"
+            return f"{with_} {self.saved:,.1f} {unit}-seconds (likely {self.lower:,.1f} to {self.upper:,.1f}) less"
+        return f"{with_} {max(0.0, -self.lower):,.1f} {unit}-seconds more to {self.upper:,.1f} {unit}-seconds less"
 
 
 def verdict(
