@@ -61,8 +61,8 @@ _PRICES: Mapping[str, str] = {
     "partition.assignment.strategy=cooperative-sticky": "what moves waits for a second rebalance, and the change takes "
     "two deploys",
     "group.protocol": "in each rebalance all members wait for the slowest",
-    "group.protocol=consumer": "brokers from 4.0 on and clients that have it (KIP-848); brokers decide over sessions "
-    "and heartbeats",
+    "group.protocol=consumer": "needs brokers from 4.0 on and clients that know it (KIP-848); how often members ask "
+    "and when a silent one counts as dead is set at the brokers then, for all groups or one by one",
     "connect.protocol": "what moves waits for a second rebalance",
     "connect.protocol=eager": "all tasks stop in each rebalance, and for each connector that is made or changed",
     "deploy.order": "the more at a time, the fewer work meanwhile",
