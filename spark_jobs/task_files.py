@@ -34,6 +34,7 @@ from rebalance_audit.warehouse.row_groups import (
     footer,
     open_writer,
     parts_of,
+    row_group_bytes,
     row_groups_of,
 )
 from rebalance_audit.warehouse.storage import located
@@ -106,8 +107,8 @@ def batches_of(
 def _read(
     file: str, number: int, schema: pa.Schema, most_rows: int, repeated: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    if is_small(file, number):
-        yield from row_group(file, number, schema.names).to_batches(most_rows)
+    if is_small(file, number) or (not repeated and row_group_bytes(file)[number] <= _READ_BYTES):
+        yield from row_group(file, number, schema.names, schema).to_batches(most_rows)
         return
     fs, path = located(file)
     with pq.ParquetFile(path, filesystem=fs, metadata=footer(file), read_dictionary=list(repeated)) as opened:

@@ -36,7 +36,9 @@ from rebalance_audit.warehouse.storage import located
 KEPT_BYTES = 96 << 20
 """The size of all kept columns together, as Arrow has them. A cycle of five groups needs a third of it."""
 SMALL_BYTES = 4 << 20
-"""A row group of more, uncompressed, is read again each time."""
+"""Of a row group of more, uncompressed, only narrow columns are kept. The others are read again each time."""
+_NARROW_BYTES = 128 << 10
+"""The keys of a thousand rows take half of it."""
 
 
 class _Kept:
@@ -129,7 +131,7 @@ def row_group(file: str, number: int, names: Sequence[str] | None = None, schema
         held = read if held is None else beside(held, read)
         if _is_keeping:
             note_values(file, number, read)
-            if is_small(file, number):
+            if is_small(file, number) or (parts == lacking and read.get_total_buffer_size() <= _NARROW_BYTES):
                 _kept.keep(file, number, read)
     return pa.table({}) if held is None else held.select(listed)
 

@@ -15,6 +15,7 @@ from rebalance_audit.warehouse.arrow_tables import narrow_schema, rows_to_table
 from rebalance_audit.warehouse.kept_columns import chosen_rows, let_go, let_go_below, linked, put_rows, row_group
 from rebalance_audit.warehouse.row_groups import Least, columns_of, footer, held_in, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs.task_files import batches_of
 
 ROWS = pa.table(
     {
@@ -209,3 +210,30 @@ def test_of_a_large_row_group_no_more_fields_are_read_than_asked(
     (found,) = chosen_rows([file], schema, {"group_id": ["a"]})
     assert found.rows.schema == schema
     assert found.rows["movements"].to_pylist() == [[{"resource": "orders-0", "names": ["a", "b"]}], None]
+
+
+def test_of_a_large_row_group_only_narrow_columns_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    things = pa.array([[{"a": 1, "b": 2}], [{"a": 3, "b": 4}]], pa.list_(pa.struct({"a": pa.int64(), "b": pa.int64()})))
+    rows = pa.table({"group_id": ["x", "y"], "text": ["z" * 200_000, ""], "things": things})
+    file = str(tmp_path / "one.parquet")
+    pq.write_table(rows, file)
+    monkeypatch.setattr(kept_columns, "SMALL_BYTES", 0)
+    monkeypatch.setattr(kept_columns, "_kept", kept := kept_columns._Kept())
+    row_group(file, 0, ["group_id"])
+    row_group(file, 0, ["things"], narrow_schema(rows.schema, {"things": {"a"}}))  # a part of it is not all of it
+    assert row_group(file, 0).equals(rows)
+    held = kept.of(file, 0)
+    assert held is not None
+    assert held.schema.names == ["group_id"]
+
+
+def test_a_large_row_group_is_read_from_the_file_that_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_to_table("gold.group", [{"cluster_id": "lab", "group_id": group_id} for group_id in "abc"])
+    file = str(tmp_path / "part-1.parquet")
+    pq.write_table(rows, file)
+    monkeypatch.setattr(kept_columns, "SMALL_BYTES", 0)
+    row_group(file, 0, ["group_id"])
+    monkeypatch.setattr(pq, "ParquetFile", None)  # no file is opened any more
+    named = {"table": "gold.group", "file": file, "row_group": 0}
+    found = pa.Table.from_batches(batches_of(named, ["cluster_id", "group_id"], most_rows=2))
+    assert found.equals(rows.select(["cluster_id", "group_id"]))
