@@ -76,9 +76,10 @@ def hashes_of(values: Iterable[str]) -> Hashes:
 
 def note_values(file: str, number: int, rows: pa.Table) -> None:
     """Keeps what these rows, all of a row group, hold in their columns of COLUMNS."""
+    there = rows.schema.names  # made anew whenever it is asked for
     for name in COLUMNS:
-        if name in rows.schema.names and _known.of(file, number, name) is None:
-            _known.keep(file, number, name, hashes_of(rows[name].unique().drop_null().to_pylist()))
+        if name in there and _known.of(file, number, name) is None:
+            _known.keep(file, number, name, hashes_of({*rows[name].to_pylist()} - {None}))
 
 
 def rename_values(file: str, other: str) -> None:
