@@ -17,7 +17,7 @@ def outcome(change: Change, unit: str) -> Html:
     settings = _settings(change)
     if upper is not None and upper < 0:
         return fill(
-            "{settings} would have cost {more} {unit}-seconds more (likely {a} to {b}).",
+            "{settings} would have cost {more} {unit}-seconds more (likely {a} to {b}): no help to this group.",
             settings=settings,
             more=f"{-saved:,.1f}",
             unit=unit,
@@ -62,8 +62,10 @@ def explained(change: Change) -> list[Html]:
     there are several."""
     asked = dict(setting.partition("=")[::2] for setting in change.settings)
     was = dict(setting.partition("=")[::2] for setting in change.in_force or ())
+    is_harm = change.saved_upper_seconds is not None and change.saved_upper_seconds < 0
+    lead = "What was tried" if is_harm else "What to set"
     to_set = [
-        fill("<b>What to set:</b> {now}, {was}.", now=_asked(name, value), was=_was(was.get(name)))
+        fill("<b>{lead}:</b> {now}, {was}.", lead=lead, now=_asked(name, value), was=_was(was.get(name)))
         for name, value in asked.items()
         if change.in_force is not None
     ]

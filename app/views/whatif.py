@@ -75,9 +75,9 @@ def of_group(changes: list[Change]) -> None:
     unit = "task" if is_connect else "partition"
     if first.fit_causes is not None:
         page.note(
-            "Each change was replayed by itself: take one of them, the first saves the most. One {unit} on which "
-            "nobody works for one second is one {unit}-second of standing still. A likely range holds nine in ten "
-            "replays.",
+            "Each change was replayed by itself, and the one that saves the most comes first: take one at a time, and "
+            "none that costs more. One {unit} on which nobody works for one second is one {unit}-second of standing "
+            "still. A likely range holds nine in ten replays.",
             unit=unit,
         )
     if (beyond := beyond_pauses(first.beyond_pauses_seconds)) is not None:

@@ -75,6 +75,14 @@ def test_the_fleets_best_changes_are_listed_with_their_ranges(tmp_path: Path, mo
     assert "<script" not in said.partition(" group ")[0]  # a table's cells are drawn, not read as HTML
 
 
+def test_nobody_is_told_to_set_what_costs_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worse = replace(COSTS, in_force=("group.instance.id=none", "session.timeout.ms=10000"))
+    said = page_of(tmp_path / "w", monkeypatch, SAVES, worse, cluster="c1", group="orders-app")
+    assert "more (likely 35.0 to 45.0): no help to this group." in said
+    assert "<b>What was tried:</b> <code>session.timeout.ms=45000</code>, it was <code>10000</code>." in said
+    assert said.count("<b>What to set:</b>") == 1
+
+
 def test_a_fleet_saves_no_more_than_it_stood_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In 90 s of what it saves no member ran; that is not in what was measured."""
     order = replace(SAVES, settings=("deploy.order=2",), saved_seconds=100.0, saved_upper_seconds=106.6)
