@@ -2,15 +2,27 @@
 // A place is opened as in visit.js. So are links within a page's own HTML (`page.anchor`), and the pages of the menu: Streamlit's own links carry no time, and the address that
 // gets it afterwards is one more for Back, which leads nowhere.
 
-const KEPT = ["from", "to", "last", "since", "zone"];
+const TIME = ["from", "to", "last", "since"];
+const KEPT = [...TIME, "zone"];
 
 function onMenu(e) {
-  const link = e.target instanceof Element ? e.target.closest("a[data-testid=stTopNavLink], a.ra-menu, a.ra-go") : null;
+  const link = e.target instanceof Element ? e.target.closest("a[data-testid=stTopNavLink], a.ra-menu, a.ra-go, a.ra-set") : null;
   if (!link || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey || e.button !== 0) return;
   e.preventDefault(); e.stopPropagation();
   if (link.matches(".ra-go")) return visit(link.href);
+  if (link.matches(".ra-set")) return choose(link);
   const asked = new URLSearchParams([...new URLSearchParams(window.location.search)].filter(([name]) => KEPT.includes(name)));
   visit(link.pathname + (asked.size ? "?" + asked : ""));
+}
+
+// One of a few choices (`page.switch`): what it stands for, and the rest of the address as it is now.
+function choose(link) {
+  const now = new URLSearchParams(window.location.search), own = new URLSearchParams(link.dataset.set);
+  if (own.has("last")) TIME.forEach((name) => now.delete(name));
+  own.forEach((value, name) => now.set(name, value));
+  for (const other of link.parentElement.children) other.removeAttribute("aria-current");
+  link.setAttribute("aria-current", "true");
+  visit(window.location.pathname + "?" + now);
 }
 
 function visit(address) {

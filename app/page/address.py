@@ -13,7 +13,7 @@ import streamlit as st
 from app import words
 from app.answers.rows import MarkRow
 from app.charts import Target
-from app.page.time_range import carried, set_since
+from app.page.time_range import carried, set_since, switch
 from app.words import Html, fill
 
 _visit = st.components.v2.component(
@@ -153,11 +153,9 @@ def group_in_address(label: str, groups: list[tuple[str, str]]) -> tuple[str, st
 def switch_in_address(label: str, name: str, options: list[str]) -> str:
     """One of a few, the first where the address says nothing."""
     now = param(name)
-    st.session_state[f"address-{name}"] = now if now in options else options[0]
-    chosen = st.segmented_control(
-        label, options, key=f"address-{name}", on_change=_into_address, args=(name,), label_visibility="collapsed"
-    )
-    return chosen or options[0]
+    chosen = now if now in options else options[0]
+    switch(label, [(option, {name: option}) for option in options], options.index(chosen))
+    return chosen
 
 
 def address(**params: str | int | None) -> dict[str, str]:
@@ -170,22 +168,15 @@ def address(**params: str | int | None) -> dict[str, str]:
 
 
 def link(label: str, view: str, **params: str | int | None) -> None:
-    """A link to a view with its whole state. The label is plain text.
+    """A link to a view with its whole state. The label is plain text."""
+    links(anchor(label, view, **params))
 
-    A `page_link` from a page to itself shows what it should but leaves the address as it was (Streamlit 1.67): a reload
-    or a pasted address would show something else. There it is a button that changes the address.
-    """
-    if view == st.session_state.get("view"):
-        st.session_state["links"] += 1
-        st.button(
-            words.markdown(label),
-            key=f"link-{st.session_state['links']}",
-            type="tertiary",
-            on_click=st.query_params.from_dict,
-            args=(address(**params),),
-        )
-    else:
-        st.page_link(f"views/{view}.py", label=words.markdown(label), query_params=address(**params))
+
+def links(*anchors: Html) -> None:
+    """Links side by side. One element of HTML: Streamlit's own links, labels of Markdown, take a click on the page that
+    shows them five times as long, and from a page to itself they leave the address as it was (1.67)."""
+    if anchors:
+        st.html(fill('<p class="ra-links">{all}</p>', all=words.join(list(anchors), " ")), width="content")
 
 
 def go(view: str, **params: str | int | None) -> NoReturn:
@@ -195,8 +186,8 @@ def go(view: str, **params: str | int | None) -> NoReturn:
 
 
 def href(view: str, **params: str | int | None) -> str:
-    """For components of ours: relative to any page."""
-    return f"{view}?{urlencode(address(**params))}"
+    """For HTML and components of ours: relative to any page."""
+    return f"{'./' if view == 'home' else view}?{urlencode(address(**params))}"
 
 
 def whole_address(view: str, **params: str) -> str:

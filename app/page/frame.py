@@ -95,7 +95,6 @@ def _newest() -> tuple[Any, ...] | None:
 def run(chosen: Any) -> None:
     """The chosen view. What goes wrong in it is shown in our words; its details go only to the server's log."""
     arrive(chosen.url_path)
-    st.session_state["links"] = 0  # that lead to this page itself
     keep_zone()
     place = st.container()
     with asked_tables() as asked:
@@ -235,10 +234,9 @@ def reader_with_groups() -> Questions:
                 w=words.code(found.location, 90),
             ),
             fill(
-                "<p>Read what a cluster wrote down: <code>rebalance-audit import FOLDER --warehouse {w}</code>, or a "
-                "live one: "
-                "<code>rebalance-audit collect -b HOST:PORT --warehouse {w}</code>; then "
-                "<code>rebalance-audit run --warehouse {w}</code>.</p>",
+                "<p>Read what a cluster wrote down:<br><code>rebalance-audit import FOLDER --warehouse {w}</code></p>"
+                "<p>or what a live one writes:<br><code>rebalance-audit collect -b HOST:PORT --warehouse {w}</code></p>"
+                "<p>then:<br><code>rebalance-audit run --warehouse {w}</code></p>",
                 w=found.location,
             ),
         )

@@ -10,6 +10,7 @@ import functools
 import zoneinfo
 from collections.abc import Sequence
 from datetime import tzinfo
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -17,7 +18,7 @@ from app import words
 from app.answers import ranges
 from app.answers.rows import MarkRow, Span
 from app.queries import HOUR_MS
-from app.words import fill
+from app.words import Html, fill
 
 _TIME_PARAMS = ("from", "to", "last", "since")
 _BROWSERS = "the browser's zone"
@@ -48,6 +49,24 @@ def number_param(name: str) -> int | None:
 def carried() -> dict[str, str]:
     """The parameters of the address that say time and zone. Every link away from the page carries them."""
     return {name: st.query_params[name] for name in (*_TIME_PARAMS, "zone") if st.query_params.get(name)}
+
+
+def switch(label: str, options: Sequence[tuple[str, dict[str, str]]], chosen: int | None) -> None:
+    """A few choices side by side: each with its words, and with the parameters of the address that it stands for.
+    `palette.js` puts them into the address as it is when one is clicked. A choice of time replaces the time before."""
+    now = st.query_params.to_dict()
+    links = [
+        fill(
+            '<a class="ra-set" href="?{href}" data-set="{own}"{current}>{words}</a>',
+            href=urlencode({k: v for k, v in now.items() if "last" not in own or k not in _TIME_PARAMS} | own),
+            own=urlencode(own),
+            current=Html(' aria-current="true"') if n == chosen else "",
+            words=said,
+        )
+        for n, (said, own) in enumerate(options)
+    ]
+    markup = fill('<div class="ra-switch" role="group" aria-label="{l}">{all}</div>', l=label, all=words.join(links))
+    st.html(markup, width="content")
 
 
 def keep_zone() -> None:
@@ -138,20 +157,12 @@ def _in_address(whole: Span) -> Span | None:
 
 
 def _presets(whole: Span) -> None:
-    options = [name for name, length in ranges.PRESETS_MS.items() if length is None or length < whole.length_ms]
+    names = [name for name, length in ranges.PRESETS_MS.items() if length is None or length < whole.length_ms]
+    options = [(name, {"last": name.replace(" ", "")}) for name in names]
     last = st.query_params.get("last") or ""
     is_all = not number_param("from") and ranges.last(last, whole) == whole
-    # Named by the time it shows: a run that is cut short leaves the browser with the old choice, which would come back
-    # as if it had been clicked.
-    key = f"span {st.query_params.get('from')} {st.query_params.get('to')} {last}"
-    st.session_state[key] = "all" if is_all else next((n for n in options if n.replace(" ", "") == last), None)
-
-    def change() -> None:
-        if (wanted := st.session_state[key]) is not None:
-            _forget()
-            st.query_params["last"] = wanted.replace(" ", "")
-
-    st.segmented_control("Time", options, key=key, on_change=change, label_visibility="collapsed")
+    now = "all" if is_all else last
+    switch("Time", options, next((n for n, (_, own) in enumerate(options) if own["last"] == now), None))
 
 
 def _label(span: Span) -> str:

@@ -78,20 +78,15 @@ def _doing(root_cause: str) -> str:
 
 def kinds(found: list[IncidentKind]) -> None:
     """How many incidents of each kind are open, where the list cannot show all; a link to that rule's findings."""
-    with st.container(horizontal=True, gap="small", key="kinds"):
-        for k in found[:MOST_KINDS]:
-            name = rule_name(k.kind)
-            if name == k.kind:  # a cause
-                st.html(
-                    fill(
-                        '<p class="ra-note">{n} \u00d7 {name}</p>',
-                        n=f"{k.incident_count:,}",
-                        name=words.trigger(k.kind),
-                    )
-                )
-            else:
-                status = FindingStatus.OPEN
-                page.link(f"{k.incident_count:,} {name}", "findings", rule=k.kind, status=status, last="all")
+    said = []
+    for k in found[:MOST_KINDS]:
+        name = rule_name(k.kind)
+        if name == k.kind:  # a cause
+            said.append(fill("{n} \u00d7 {name}", n=f"{k.incident_count:,}", name=words.trigger(k.kind)))
+        else:
+            label, status = f"{k.incident_count:,} {name}", FindingStatus.OPEN
+            said.append(page.anchor(label, "findings", rule=k.kind, status=status, last="all"))
+    page.links(*[fill("<span>{s}</span>", s=s) for s in said])
 
 
 def badge(i: IncidentRow) -> str:
@@ -256,9 +251,7 @@ page.present([c.cluster_id for c in seen])
 with st.container(key="fleet"):
     strip(span)
 incidents(span, is_followed)
-with st.container(horizontal=True):
-    page.link("All groups", "groups")
-    page.link("All findings", "findings", status=FindingStatus.OPEN)
+page.links(page.anchor("All groups", "groups"), page.anchor("All findings", "findings", status=FindingStatus.OPEN))
 with st.container(key="clusters"):
     clusters(seen)
 doubts, such = reader.doubts()

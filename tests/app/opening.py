@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from streamlit.testing.v1 import AppTest
 
@@ -63,17 +64,26 @@ def cells(at: AppTest) -> str:
 
 def links(at: AppTest) -> list[tuple[str, str]]:
     """Label and address of every link."""
-    return [
-        (plain(link.value).replace("\u2060", ""), f"{link.proto.page}?{link.proto.query_string}")
-        for link in at.page_link
-    ]
+    found = re.findall(r'<a class="ra-go" href="([^"]*)">(.*?)</a>', markup(at))
+    return [(html.unescape(label), html.unescape(href)) for href, label in found]
+
+
+def followed(at: AppTest, address: str) -> dict[str, str]:
+    """The address after following a link from a page to itself, as the browser does."""
+    at.query_params = dict(parse_qsl(urlsplit(address).query))
+    at.run()
+    assert not at.exception
+    return dict(at.query_params)
 
 
 def pressed(at: AppTest, label: str) -> dict[str, str]:
-    """The address after following a link from a page to itself."""
-    next(b for b in at.button if plain(b.label) == label).click().run()
-    assert not at.exception
-    return dict(at.query_params)
+    return followed(at, next(address for said, address in links(at) if said == label))
+
+
+def chosen(at: AppTest, label: str) -> dict[str, str]:
+    """The same of one of a few choices side by side (`page.switch`)."""
+    found = re.findall(r'<a class="ra-set" href="([^"]*)"[^>]*>(.*?)</a>', markup(at))
+    return followed(at, next(html.unescape(href) for href, said in found if said == label))
 
 
 def plain(label: str) -> str:

@@ -94,8 +94,9 @@ class Shown:
 
     @property
     def texts(self) -> list[str]:
-        """Everything that is read, a text per element or cell."""
-        found = [words_of(h.value) for h in self.at.html if not h.value.startswith("<style")]
+        """Everything that is read, a text per element or cell, but what the reader may choose."""
+        left_out = ("<style", '<div class="ra-switch"')
+        found = [words_of(h.value) for h in self.at.html if not h.value.startswith(left_out)]
         found += [str(m.value) for m in self.at.markdown]
         found += [e.label for e in self.at.expander]
         for frame in self.frames:

@@ -331,7 +331,7 @@ def test_whoever_clicks_before_the_page_is_there_gets_the_address_of_what_was_cl
     hold()
     told = Told()
     with stream.value.expect_event("framereceived", told.to_change_the_address):
-        page.get_by_test_id("stButtonGroup").get_by_text("1 h", exact=True).first.click()
+        page.get_by_role("link", name="1 h", exact=True).click()
     with stream.value.expect_event("framereceived", told.all_of_another_page):
         click(page)
     release()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, FILE_ID, HOSTILE_GROUP, T0
-from tests.app.opening import FAILED, Open, cells, links, markup, opened_reader, opening_lines, pressed, said
+from tests.app.opening import FAILED, Open, cells, chosen, links, markup, opened_reader, opening_lines, pressed, said
 
 
 def test_an_incident_has_its_story_its_chain_its_cost_and_the_runbook(opened: Open, full_warehouse: Path) -> None:
@@ -78,10 +78,10 @@ def test_a_shorter_time_in_the_address_shows_less(opened: Open, full_warehouse: 
         full_warehouse, "group", **{"cluster": CLUSTER, "group": "checkout", "from": str(T0 - 3_600_000), "to": str(T0)}
     )
     assert "4 rebalances in 1 h" in said(at)
-    at.segmented_control[0].set_value("all").run()
+    there = chosen(at, "all")
     assert "31 rebalances in 6 h" in said(at)
-    assert at.query_params["last"] == "all"
-    assert "from" not in at.query_params
+    assert there["last"] == "all"
+    assert "from" not in there
 
 
 def test_expected_rounds_are_called_so(opened: Open, full_warehouse: Path) -> None:
