@@ -1,4 +1,6 @@
-// A search box that searches while one types; 80 ms after the last key the text is sent.
+// A search box that searches while one types: the first key is sent at once, those that follow it 40 ms after the last one.
+
+const FOLLOWS_MS = 300, WAIT_MS = 40;
 
 export default function (component) {
   const { data, parentElement, setTriggerValue } = component;
@@ -7,9 +9,14 @@ export default function (component) {
   input.setAttribute("aria-label", data.label);
   const host = input.getRootNode();
   if (host.activeElement !== input && document.activeElement !== input) input.value = data.value;
-  const send = () => setTriggerValue("text", input.value);
-  let timer = null;
-  input.oninput = () => { clearTimeout(timer); timer = setTimeout(send, 80); };
-  input.onkeydown = (e) => { if (e.key === "Enter") { clearTimeout(timer); send(); } };
-  return () => clearTimeout(timer);
+  // Kept at the element: an answer that arrives between two keys calls this again, and must not lose the second one.
+  const typed = parentElement.typed || (parentElement.typed = { at: -FOLLOWS_MS, timer: null });
+  typed.send = () => { if (input.isConnected) setTriggerValue("text", input.value); };
+  input.oninput = () => {
+    const now = performance.now(), wait = now - typed.at < FOLLOWS_MS ? WAIT_MS : 0;
+    typed.at = now;
+    clearTimeout(typed.timer);
+    typed.timer = setTimeout(() => typed.send(), wait);
+  };
+  input.onkeydown = (e) => { if (e.key === "Enter") { clearTimeout(typed.timer); typed.send(); } };
 }
