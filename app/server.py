@@ -73,6 +73,7 @@ def ask_first_clicks(location: str) -> None:
         reader.connect_groups()
         reader.reassignments_by_cluster()
         reader.changes(None, None)
+        reader.topics_read()
 
 
 def _reader(location: str) -> Questions:

@@ -33,7 +33,7 @@ class PlaceQuestions(Tables):
             (wanted, wanted, wanted),
         )
         found = [(Place(**{k: v for k, v in row.items() if k != "is_over"}), row["is_over"]) for row in rows]
-        found += [(place, False) for place in self._topics_read() if wanted in place.name.casefold()]
+        found += [(place, False) for place in self.topics_read() if wanted in place.name.casefold()]
 
         def nearest(pair: tuple[Place, bool]) -> tuple[bool | int | str, ...]:
             place, is_over = pair
@@ -44,7 +44,7 @@ class PlaceQuestions(Tables):
 
         return [place for place, _ in sorted(found, key=nearest)[:most]]
 
-    def _topics_read(self) -> list[Place]:
+    def topics_read(self) -> list[Place]:
         """Topics that members subscribed to, each group's. Read once for all that somebody types."""
         asked = """
             SELECT DISTINCT cluster_id, group_id AS found_id, unnest(subscribed_topics) AS name
