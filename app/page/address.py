@@ -173,8 +173,8 @@ def link(label: str, view: str, **params: str | int | None) -> None:
 
 
 def links(*anchors: Html) -> None:
-    """Links side by side. One element of HTML: Streamlit's own links, labels of Markdown, take a click on the page that
-    shows them five times as long, and from a page to itself they leave the address as it was (1.67)."""
+    """Links side by side, one element of HTML. Ten of Streamlit's own, labels of Markdown, cost a click on their page
+    five times as much, and from a page to itself they leave the address as it was (1.67)."""
     if anchors:
         st.html(fill('<p class="ra-links">{all}</p>', all=words.join(list(anchors), " ")), width="content")
 
