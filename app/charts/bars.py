@@ -174,7 +174,7 @@ _INCIDENT_KEYS = (
     (Style.WINDOW, "window", "broker's own window"),
 )
 _INCIDENT_SIGNS = (
-    (CHAIN_MARK, Html("\u25cf"), "a link of the chain"),
+    (CHAIN_MARK, Html("\u25cf"), "a step of the list below"),
     (CHANGE_MARK, Html("\u2691"), "deploy or change"),
     (ALERT_MARK, Html("\u2709\ufe0e"), "an alert"),
 )

@@ -227,7 +227,8 @@ def _how_it_stands(stands: str, last_ms: int, *, expected: bool) -> str:
         case "going on":
             return "It goes on where the evidence ends."
         case "quiet":
-            return f"Nothing more happened after {clock(last_ms)}, not yet for long enough to call it over."
+            quiet = f"Nothing more happened after {clock(last_ms)}."
+            return f"{quiet} Where the evidence ends, that is not yet long enough to call it over."
         case _:
             return f"It was over at {clock(last_ms)}" + (", and was normal work." if expected else ".")
 
