@@ -313,32 +313,22 @@ class Told:
         return kind
 
 
-EARLY = {
-    "the menu": ("groups", {"search": "orders"}, menu("Findings"), {}),
-    "a link": ("", {}, lambda page: page.get_by_role("link", name="All findings").first.click(), {"status": "open"}),
-}
-
-
-@pytest.mark.parametrize("way", EARLY)
-def test_whoever_clicks_before_the_page_is_there_gets_the_address_of_what_was_clicked(
-    page: Any, address: str, way: str
-) -> None:
-    """The page before wrote into its own address meanwhile, and the browser hears of it only after the click."""
-    view, params, click, expected = EARLY[way]
+def test_whoever_clicks_before_the_page_is_there_gets_the_address_of_what_was_clicked(page: Any, address: str) -> None:
+    """The page before wrote a filter into its own address, and the browser hears of it only after the click."""
     hold, release = held(page)
     with page.expect_event("websocket", lambda ws: "/_stcore/stream" in ws.url) as stream:
-        opened(page, address, view, **params)
+        opened(page, address, "groups", search="orders")
     hold()
     told = Told()
     with stream.value.expect_event("framereceived", told.to_change_the_address):
-        page.get_by_role("link", name="1 h", exact=True).click()
+        page.get_by_text("only with open incidents").click()
     with stream.value.expect_event("framereceived", told.all_of_another_page):
-        click(page)
+        menu("Findings")(page)
     release()
-    page.wait_for_function("!location.search.includes('group=') && location.pathname !== '/'", timeout=30_000)
+    page.wait_for_function("location.pathname.endsWith('/findings')", timeout=30_000)
     settled(page)
     found = dict(parse_qsl(urlsplit(page.url).query))
-    assert {k: v for k, v in found.items() if k not in ("last", "from", "to", "zone")} == expected
+    assert found.keys() <= {"last", "from", "to", "zone"}
     said = text_of(page)
     page.reload()
     settled(page)
@@ -417,6 +407,19 @@ def test_what_is_copied_of_an_incident_leads_back_to_it(page: Any, address: str)
     assert page.title() == title
 
 
+def test_a_choice_of_time_keeps_the_rest_of_the_address_and_back_undoes_it(page: Any, address: str) -> None:
+    opened(page, address, "groups", search="orders", **{"from": "1763712000000", "to": "1763719200000"})
+    before = dict(parse_qsl(urlsplit(page.url).query))
+    page.get_by_role("link", name="1 h", exact=True).click()
+    page.wait_for_function("location.search.includes('last=1h')", timeout=10_000)
+    settled(page)
+    assert dict(parse_qsl(urlsplit(page.url).query)) == {"search": "orders", "last": "1h"}
+    page.go_back()
+    page.wait_for_function("location.search.includes('from=')", timeout=10_000)
+    settled(page)
+    assert dict(parse_qsl(urlsplit(page.url).query)) == before
+
+
 def test_a_link_of_the_chain_opens_its_evidence_without_a_reload(page: Any, address: str) -> None:
     opened(page, address, "")
     open_line(page, "orders \u00b7 lab-cluster")
@@ -424,7 +427,7 @@ def test_a_link_of_the_chain_opens_its_evidence_without_a_reload(page: Any, addr
     page.wait_for_function("location.pathname.endsWith('/incident')", timeout=10_000)
     shows(page, "From the cause to its last consequence")
     page.evaluate("window.isTheSamePage = true")
-    page.locator("a.ra-go").first.click()
+    page.locator("a.ra-go[href^=evidence]").first.click()
     page.wait_for_function("location.pathname.endsWith('/evidence')", timeout=10_000)
     shows(page, "How do you know?")
     assert page.evaluate("window.isTheSamePage")
