@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from app.answers.rows import FindingFilter, FindingRow, FindingSums
 from app.queries.tables import Tables, finding_of, made
-from rebalance_audit.warehouse.advice import weigh
 
 MOST_SUBJECTS = 1_000
 """To choose from."""
@@ -26,10 +25,9 @@ class FindingQuestions(Tables):
         where, params = _condition(asked)
         limit = "" if most is None else f" LIMIT {most:d} OFFSET {after:d}"
         chosen = f"SELECT f.* FROM {_source(asked)} WHERE {where} ORDER BY {_ORDER}{limit}"
-        rows = self.rows(
+        rows = self.advised(
             f"SELECT f.*, g.team FROM {_WITH_TEAM.replace('gold.finding', f'({chosen})')} ORDER BY {_ORDER}", params
         )
-        weigh(rows, self.rows)
         return [finding_of(row) for row in rows]
 
     def finding_count(self, asked: FindingFilter) -> int:
@@ -64,14 +62,14 @@ class FindingQuestions(Tables):
     def findings_by_id(self, cluster_id: str, finding_ids: Sequence[str]) -> list[FindingRow]:
         """In this order, as far as they are there."""
         asked = "SELECT * FROM gold.finding WHERE cluster_id = ? AND list_contains(?::VARCHAR[], finding_id)"
-        rows = self.rows(asked, (cluster_id, list(finding_ids)))
-        weigh(rows, self.rows)
+        rows = self.advised(asked, (cluster_id, list(finding_ids)))
         by_id = {row["finding_id"]: row for row in rows}
         return [finding_of(by_id[f]) for f in finding_ids if f in by_id]
 
     def finding(self, cluster_id: str, finding_id: str) -> FindingRow | None:
-        rows = self.rows("SELECT * FROM gold.finding WHERE cluster_id = ? AND finding_id = ?", (cluster_id, finding_id))
-        weigh(rows, self.rows)
+        rows = self.advised(
+            "SELECT * FROM gold.finding WHERE cluster_id = ? AND finding_id = ?", (cluster_id, finding_id)
+        )
         return finding_of(rows[0]) if rows else None
 
 

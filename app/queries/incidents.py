@@ -8,7 +8,6 @@ from typing import Any
 from app.answers.rows import ChainLink, GroupCost, IncidentCount, IncidentKind, IncidentRow, MarkRow, Span
 from app.queries.tables import Tables, made
 from rebalance_audit.domain import numbers
-from rebalance_audit.warehouse.advice import weigh
 from rebalance_audit.warehouse.catalog import BOOKING_OF
 
 _HOME_OPEN, _HOME_OVER = 12, 6
@@ -60,7 +59,7 @@ class IncidentQuestions(Tables):
             kinds = f"LEFT JOIN ({_KIND}) k USING (cluster_id, incident_id)"
             alike = f"PARTITION BY i.status, i.severity, coalesce(k.kind, i.root_cause) ORDER BY {_ORDER}"
             is_more = f"row_number() OVER ({alike}) > {of_each_kind:d}"
-        rows = self.rows(
+        rows = self.advised(
             f"""
             WITH found AS (
                 SELECT i.*, {is_more} AS is_more FROM flat.incident i {kinds} WHERE {_TOUCHES}
@@ -82,7 +81,6 @@ class IncidentQuestions(Tables):
                 *(expected, expected, is_open, is_open),
             ),
         )
-        weigh(rows, self.rows)
         return [incident_of(row) for row in rows]
 
     def open_at_home(self, span: Span) -> list[IncidentRow]:
@@ -133,15 +131,14 @@ class IncidentQuestions(Tables):
         return IncidentCount(**row)
 
     def incident(self, cluster_id: str, incident_id: str) -> IncidentRow | None:
-        rows = self.rows(
+        rows = self.advised(
             "SELECT * FROM gold.incident i WHERE i.cluster_id = ? AND i.incident_id = ?", (cluster_id, incident_id)
         )
-        weigh(rows, self.rows)
         return incident_of(rows[0]) if rows else None
 
     def incident_of_mark(self, mark: MarkRow) -> IncidentRow | None:
         """The change itself, of a mark that was found in evidence."""
-        rows = self.rows(
+        rows = self.advised(
             """
             SELECT * FROM gold.incident
             WHERE cluster_id = ? AND first_at_ms <= ? AND last_at_ms >= ?
@@ -151,7 +148,6 @@ class IncidentQuestions(Tables):
             """,
             (mark.cluster_id, mark.at_ms, mark.at_ms, mark.text, mark.scope, mark.text),
         )
-        weigh(rows, self.rows)
         return incident_of(rows[0]) if rows and mark.source == "evidence" else None
 
     def incident_costs(self, cluster_id: str, incident_id: str) -> list[GroupCost]:
@@ -176,12 +172,11 @@ class IncidentQuestions(Tables):
 
     def incident_of_rebalance(self, cluster_id: str, rebalance_id: str) -> IncidentRow | None:
         """The incident that a rebalance belongs to."""
-        rows = self.rows(
+        rows = self.advised(
             "SELECT i.* EXCLUDE (bookings) FROM flat.incident i "
             "WHERE i.cluster_id = ? AND list_contains(i.bookings, hash(?::VARCHAR, ?::VARCHAR))",
             (cluster_id, cluster_id, rebalance_id),
         )
-        weigh(rows, self.rows)
         return incident_of(rows[0]) if rows else None
 
     def marks(

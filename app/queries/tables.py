@@ -21,6 +21,7 @@ from app.answers.rows import FindingRow, Span
 from app.queries.kept import Answer, KeptAnswers
 from rebalance_audit.domain import numbers
 from rebalance_audit.domain.teams import Sight
+from rebalance_audit.warehouse.advice import weigh
 from rebalance_audit.warehouse.catalog import BOOKING_OF, EVERYWHERE, Catalog, Near
 from rebalance_audit.warehouse.damage import damages
 from rebalance_audit.warehouse.just_in import NOTHING, JustInRows, changed
@@ -200,6 +201,12 @@ class Tables:
 
     def rows(self, sql: str, params: Sequence[Any] = (), near: Near = EVERYWHERE) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.table(sql, params, near).to_pylist()
+        return found
+
+    def advised(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """Rows of findings or incidents; their advice says what replays of the group say."""
+        found = self.rows(sql, params)
+        weigh(found, self.rows)
         return found
 
     def frame(self, sql: str, params: Sequence[Any] = (), near: Near = EVERYWHERE) -> pd.DataFrame:
