@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.options import CommandError, UsageError
 from rebalance_audit.commands.output import visible
-from rebalance_audit.domain.numbers import HAPPENED_AT
 
 if TYPE_CHECKING:
     from rebalance_audit.domain.tables import Table
@@ -18,15 +17,12 @@ _SPANS: Mapping[str, tuple[str, str]] = {
     "silver.group_event": ("at_ms", "at_ms"),
     "silver.commit_mark": ("first_at_ms", "last_at_ms"),
     "silver.undecoded": ("at_ms", "at_ms"),
-    "silver.rebalance": (HAPPENED_AT, HAPPENED_AT),
-    "silver.measured_rebalance": (HAPPENED_AT, HAPPENED_AT),
     "silver.connect_task": ("from_ms", "coalesce(to_ms, 9223372036854775807)"),
     "silver.contradiction": ("at_ms", "at_ms"),
     "silver.finding": ("first_seen_at_ms", "last_seen_at_ms"),
     "gold.reassignment": ("started_at_ms", "coalesce(ended_at_ms, 9223372036854775807)"),
     "gold.reassignment_step": ("at_ms", "at_ms"),
     "gold.leader_election": ("at_ms", "at_ms"),
-    "gold.rebalance": (HAPPENED_AT, HAPPENED_AT),
     "gold.standstill": ("from_ms", "coalesce(to_ms, 9223372036854775807)"),
     "gold.connect_task": ("from_ms", "coalesce(to_ms, 9223372036854775807)"),
     "gold.finding": ("first_seen_at_ms", "last_seen_at_ms"),
@@ -35,7 +31,8 @@ _SPANS: Mapping[str, tuple[str, str]] = {
     "gold.incident": ("first_at_ms", "CASE status WHEN 'open' THEN 9223372036854775807 ELSE last_at_ms END"),
     "gold.mark": ("at_ms", "at_ms"),
 }
-"""Where a row begins and ends, for tables that know it."""
+"""Where a row begins and ends, for tables that know it; those of rebalances are below."""
+_REBALANCES = frozenset({"silver.rebalance", "silver.measured_rebalance", "gold.rebalance"})
 _OF_A_REBALANCE = frozenset({"gold.rebalance_member", "gold.movement"})
 
 
@@ -107,7 +104,7 @@ def selection(
             raise UsageError(f"{table.name} is not about groups; leave -g out.")
         params.append(group)
     if from_ms is not None or to_ms is not None:
-        first, last = _SPANS["gold.rebalance"] if table.name in _OF_A_REBALANCE else _SPANS.get(table.name, ("", ""))
+        first, last = _span(table.name)
         if not first:
             raise UsageError(f"{table.name} has no time; leave --from and --to out.")
         bounds = [f"{last} >= ?"] * (from_ms is not None) + [f"{first} < ?"] * (to_ms is not None)
@@ -121,3 +118,12 @@ def selection(
     order = ", ".join(f'"{name}"' for name in table.key)
     condition = f" WHERE {' AND '.join(where)}" if where else ""
     return f"SELECT {listed} FROM {table.name}{condition} ORDER BY {order}", params
+
+
+def _span(table_name: str) -> tuple[str, str]:
+    """SQL for where a row begins and ends; empty for tables without a time."""
+    from rebalance_audit.domain.numbers import HAPPENED_AT
+
+    if table_name in _REBALANCES | _OF_A_REBALANCE:
+        return HAPPENED_AT, HAPPENED_AT
+    return _SPANS.get(table_name, ("", ""))

@@ -10,7 +10,6 @@ from rebalance_audit.commands.options import Output
 from rebalance_audit.commands.output import json_text, output_width, visible
 from rebalance_audit.commands.pipeline import Carried
 from rebalance_audit.domain.explain.layout import hanging
-from rebalance_audit.domain.replay.meanings import beyond_pauses
 
 if TYPE_CHECKING:
     from rebalance_audit.warehouse.warehouse import Warehouse
@@ -57,6 +56,8 @@ def _by_name(settings: Sequence[str] | None) -> dict[str, str] | None:
 
 
 def _as_text(weighed: FleetWeighed, rows: list[dict[str, Any]], days: int) -> Iterator[str]:
+    from rebalance_audit.domain.replay.meanings import beyond_pauses
+
     width = output_width()
     share = weighed.cost_seconds / weighed.cost_of_all_seconds if weighed.cost_of_all_seconds else 1.0
     yield from hanging(
