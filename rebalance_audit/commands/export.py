@@ -50,6 +50,10 @@ def export(
     from_ms, to_ms = options.period_ms(from_, to, now_ms)
     sql, params = selection(wanted, group=group, cluster_id=cluster_id, from_ms=from_ms, to_ms=to_ms)
     found = opened.query(sql, params)
+    if found.num_rows == 0 and opened.published():
+        refuse_unknown_cluster(opened, cluster_id)
+        if group is not None:
+            refuse_unknown(opened, group)
     schema = opened.schema(wanted.name)
     if output is Format.PARQUET:
         import pyarrow.parquet as pq
@@ -58,10 +62,6 @@ def export(
     else:
         write_rows(_rows(found), schema.names, output.value)
     if found.num_rows == 0:
-        if opened.published():
-            refuse_unknown_cluster(opened, cluster_id)
-            if group is not None:
-                refuse_unknown(opened, group)
         note(f"No row of {wanted.name} fits.", quiet=quiet)
 
 

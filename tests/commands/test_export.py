@@ -40,9 +40,10 @@ def test_export_picks_group_and_time(call: Any, filled: Path) -> None:
     assert len(before) == len(rows) - 1
 
 
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 @pytest.mark.parametrize("table", ["rebalance", "incident", "whatif"])
-def test_export_of_a_group_that_is_not_there_fails(call: Any, filled: Path, table: str) -> None:
-    result = call("export", table, "-w", filled, "-g", "ordres")
+def test_export_of_a_group_that_is_not_there_fails(call: Any, filled: Path, table: str, form: str) -> None:
+    result = call("export", table, "-w", filled, "-g", "ordres", "-o", form)
     assert_one_sentence(result, 2)
     assert "There is no group 'ordres'" in result.err
 
