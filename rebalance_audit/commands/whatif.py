@@ -224,6 +224,7 @@ def _was_so_already(option: Option) -> bool:
 
 def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Option], is_asked: bool) -> Iterator[str]:
     """The answer in the first line. `unit`: task or partition."""
+    from rebalance_audit.domain.detect.wording import meaning_of_unit
     from rebalance_audit.domain.explain.layout import hanging
     from rebalance_audit.domain.replay.meanings import beyond_pauses, meanings_of, prices_of
 
@@ -247,7 +248,7 @@ def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Opt
     if fit.refused is not None:
         return
     yield from hanging(
-        f"A {unit}-second is one {unit} that nobody works on for a second. Ranges hold nine in ten replays. "
+        f"{meaning_of_unit(unit)} Ranges hold nine in ten replays. "
         "Two real runs of one script differ by up to 1.5 times: a saving below that may not show in a single deploy.",
         width,
         3,

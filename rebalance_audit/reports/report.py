@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rebalance_audit.domain.detect.finding import numbers_of
-from rebalance_audit.domain.detect.wording import clock, shown
+from rebalance_audit.domain.detect.wording import clock, meaning_of_unit, shown
 from rebalance_audit.domain.explain.layout import cells, hanging
 from rebalance_audit.domain.explain.reassignment import summary
 from rebalance_audit.domain.incidents.words import STILL_WORDS
@@ -21,7 +21,6 @@ from rebalance_audit.reports.read import read_report
 from rebalance_audit.reports.words import (
     CAUSES_NOTE,
     CHANGES_NOTE,
-    UNIT_NOTE,
     cause,
     counts,
     headline,
@@ -53,7 +52,7 @@ def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> st
     heads = [
         headline(report, bounds=bounds),
         period(report),
-        *(UNIT_NOTE.format(unit=u) for u in list(report.costs)[:1]),
+        *(meaning_of_unit(u) for u in list(report.costs)[:1]),
     ]
     lines = [*(line for head in heads for line in hanging(head, width, 0)), ""]
     lines += _incident_lines(report, width, bounds=bounds)

@@ -90,7 +90,6 @@ def counts(count: int, expected_count: int) -> str:
     return f"{count:,}" + (f" ({expected_count:,} expected)" if expected_count else "")
 
 
-UNIT_NOTE = "One {unit}-second is lost where nobody works on one {unit} for one second."
 CAUSES_NOTE = "Each rebalance of an incident counts for the incident's root cause."
 CHANGES_NOTE = "Each group's latest history, replayed under other settings; not of this period alone."
 

@@ -135,6 +135,11 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def meaning_of_unit(unit: str) -> str:
+    """What a cost counts, in a sentence. `unit`: task, partition or resource."""
+    return f"A {unit}-second is one {unit} that nobody works on for a second."
+
+
 def things(count: int, noun: str, protocol_type: str | None) -> str:
     """So many of what a group hands out: Connect hands out connectors beside tasks."""
     if protocol_type == "connect":
