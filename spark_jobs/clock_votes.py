@@ -32,8 +32,9 @@ from rebalance_audit.domain.gather.clocks import (
 )
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.model import GroupRecord, LogEvent, node_of_log
+from rebalance_audit.warehouse.footers import row_count_in
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import row_count_in, row_groups_of
+from rebalance_audit.warehouse.row_groups import row_groups_of
 from rebalance_audit.warehouse.spreading import Spread, SpreadOf, in_this_process, spread_over
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain.kinds import Outcome, RebalanceKind
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, whole
+from rebalance_audit.warehouse.footers import row_group_bytes
 from rebalance_audit.warehouse.kept_columns import row_group
-from rebalance_audit.warehouse.row_groups import row_group_bytes
 from spark_jobs.group_rows import GROUP, INSTANTS
 
 _REBALANCES = "silver.measured_rebalance"

@@ -26,17 +26,9 @@ from rebalance_audit.warehouse.file_sizes import (
     most_rows_at_once,
     soon_replaced,
 )
+from rebalance_audit.warehouse.footers import columns_of, footer, open_writer, parts_of, row_group_bytes
 from rebalance_audit.warehouse.kept_columns import is_small, put_rows, row_group
-from rebalance_audit.warehouse.row_groups import (
-    ROW_GROUP_ROWS,
-    SOON_REPLACED,
-    columns_of,
-    footer,
-    open_writer,
-    parts_of,
-    row_group_bytes,
-    row_groups_of,
-)
+from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, SOON_REPLACED, row_groups_of
 from rebalance_audit.warehouse.storage import located
 
 Flags = npt.NDArray[np.bool_]

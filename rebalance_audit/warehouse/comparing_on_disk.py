@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rebalance_audit.warehouse.comparing import agreeing, hash_of
+from rebalance_audit.warehouse.footers import row_count_in
 from rebalance_audit.warehouse.queries import bounded, cursor, database
-from rebalance_audit.warehouse.row_groups import row_count_in
 from rebalance_audit.warehouse.storage import relation
 
 Places: TypeAlias = Sequence[int] | npt.NDArray[np.int64]

@@ -25,10 +25,11 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of, ro
 from rebalance_audit.warehouse.delta_log import OpenTable, commit_text
 from rebalance_audit.warehouse.evidence_log import COMMIT_ID, actions_in
 from rebalance_audit.warehouse.file_sizes import in_order, most_rows, soon_replaced
+from rebalance_audit.warehouse.footers import row_count_in, row_group_bytes
 from rebalance_audit.warehouse.kept_columns import let_go, let_go_below, linked, put_rows, row_group
 from rebalance_audit.warehouse.lease import Lease
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import SOON_REPLACED, row_count_in, row_group_bytes
+from rebalance_audit.warehouse.row_groups import SOON_REPLACED
 from rebalance_audit.warehouse.spreading import SpreadOf, in_this_process
 from rebalance_audit.warehouse.storage import WarehouseError, files_at, folder_of, located, relation
 from rebalance_audit.warehouse.upgrading import extended

@@ -14,11 +14,7 @@ import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import rows_at, whole
 from rebalance_audit.warehouse.file_sizes import compression_of, has_dictionaries
-from rebalance_audit.warehouse.known_values import let_values_go, note_values, rename_values
-from rebalance_audit.warehouse.row_groups import (
-    ROW_GROUP_ROWS,
-    Least,
-    WantedValues,
+from rebalance_audit.warehouse.footers import (
     columns_of,
     footers_below,
     keep_footer,
@@ -27,10 +23,10 @@ from rebalance_audit.warehouse.row_groups import (
     opened,
     parts_of,
     rename_footer,
-    row_count_of,
     row_group_bytes,
-    row_groups_of,
 )
+from rebalance_audit.warehouse.known_values import let_values_go, note_values, rename_values
+from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, Least, WantedValues, row_count_of, row_groups_of
 from rebalance_audit.warehouse.storage import located
 
 KEPT_BYTES = 96 << 20

@@ -17,9 +17,10 @@ from rebalance_audit.warehouse.arrow_tables import whole
 from rebalance_audit.warehouse.comparing import agreeing, differing_rows, hash_of, is_few, of_keys
 from rebalance_audit.warehouse.comparing_on_disk import Places, compared_on_disk
 from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, in_order, most_rows, soon_replaced
+from rebalance_audit.warehouse.footers import row_count_in, row_group_bytes
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import Least, is_soon_replaced, row_count_in, row_group_bytes, row_groups_of
+from rebalance_audit.warehouse.row_groups import Least, is_soon_replaced, row_groups_of
 from rebalance_audit.warehouse.rows_in_files import FileWriter, in_tables_of, other_rows, row_groups, rows_in
 from rebalance_audit.warehouse.short_lived_rows import fill_leaves
 from rebalance_audit.warehouse.storage import relation

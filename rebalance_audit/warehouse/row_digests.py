@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import whole
+from rebalance_audit.warehouse.footers import columns_of
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import columns_of
 from rebalance_audit.warehouse.spreading import Spread, SpreadOf, in_this_process, spread_over
 from rebalance_audit.warehouse.storage import located, relation
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from rebalance_audit.warehouse.arrow_tables import whole
 from rebalance_audit.warehouse.comparing_on_disk import Places
+from rebalance_audit.warehouse.footers import row_count_in, row_group_bytes
 from rebalance_audit.warehouse.kept_columns import put_rows, row_group
-from rebalance_audit.warehouse.row_groups import row_count_in, row_group_bytes
 
 
 @dataclass(frozen=True, slots=True)

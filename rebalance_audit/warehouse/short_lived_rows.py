@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from rebalance_audit.warehouse.arrow_tables import rows_at, rows_where, whole
 from rebalance_audit.warehouse.comparing_on_disk import Places
 from rebalance_audit.warehouse.file_sizes import SOON_REPLACED_AT_ONCE, in_order, leading_column, soon_replaced
+from rebalance_audit.warehouse.footers import row_count_in
 from rebalance_audit.warehouse.row_groups import (
     SOON_REPLACED,
     SOON_REPLACED_ROWS,
@@ -24,7 +25,6 @@ from rebalance_audit.warehouse.row_groups import (
     held_in,
     is_soon_replaced,
     is_tail,
-    row_count_in,
 )
 from rebalance_audit.warehouse.rows_in_files import FileWriter, other_rows, row_groups
 

@@ -23,15 +23,9 @@ import pyarrow.parquet as pq
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import whole
 from rebalance_audit.warehouse.file_sizes import ASKED_FOR_GROUPS, in_order, is_appended, leading_column, most_rows
+from rebalance_audit.warehouse.footers import footer
 from rebalance_audit.warehouse.kept_columns import put_rows
-from rebalance_audit.warehouse.row_groups import (
-    SOON_REPLACED,
-    SOON_REPLACED_ROWS,
-    footer,
-    held_in,
-    is_soon_replaced,
-    is_tail,
-)
+from rebalance_audit.warehouse.row_groups import SOON_REPLACED, SOON_REPLACED_ROWS, held_in, is_soon_replaced, is_tail
 from rebalance_audit.warehouse.spreading import Spread, spread_over
 from rebalance_audit.warehouse.storage import located
 

@@ -30,12 +30,13 @@ from rebalance_audit.warehouse.changes import TableChange
 from rebalance_audit.warehouse.delta_tables import Transactions, known_name
 from rebalance_audit.warehouse.evidence_log import Act, add_news, read_acts, read_head, write_acts
 from rebalance_audit.warehouse.file_sizes import in_order
+from rebalance_audit.warehouse.footers import row_count_in
 from rebalance_audit.warehouse.kept_columns import let_go, put_rows
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.notes import content_of, sealed
 from rebalance_audit.warehouse.queries import database
 from rebalance_audit.warehouse.replacing import differing
-from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, row_count_in
+from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS
 from rebalance_audit.warehouse.spreading import in_this_process
 from rebalance_audit.warehouse.storage import Files, TableGoneError, WarehouseError, folder_of, relation
 from rebalance_audit.warehouse.upgrading import fingerprint, lacking, upgrade

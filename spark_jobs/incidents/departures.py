@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain.causes import MEMBER_FAILED
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, narrow_schema, whole
+from rebalance_audit.warehouse.footers import columns_of, row_count_in, row_group_bytes
 from rebalance_audit.warehouse.kept_columns import row_group
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import columns_of, row_count_in, row_group_bytes
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.group_rows import INSTANTS
 from spark_jobs.incidents.rows import AT, REBALANCES

@@ -26,9 +26,9 @@ from rebalance_audit.domain import tables
 from rebalance_audit.warehouse import comparing
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.comparing import differing_rows
+from rebalance_audit.warehouse.footers import row_group_bytes
 from rebalance_audit.warehouse.kept_columns import row_group
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import row_group_bytes
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.copied_rows import rows_or_files, written_in
 from spark_jobs.coverage import ledger

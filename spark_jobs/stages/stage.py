@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from rebalance_audit.domain.detect import DEFAULT_OF, LimitsOf
+from rebalance_audit.warehouse.footers import row_count_in
 from rebalance_audit.warehouse.queries import expect_small
-from rebalance_audit.warehouse.row_groups import row_count_in
 from rebalance_audit.warehouse.spreading import Spread
 from rebalance_audit.warehouse.storage import located
 from rebalance_audit.warehouse.warehouse import Warehouse

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_audit.warehouse.row_groups import opened
+from rebalance_audit.warehouse.footers import opened
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
 

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rebalance_audit.warehouse import kept_columns, known_values, row_groups
+from rebalance_audit.warehouse import footers, kept_columns, known_values
 from rebalance_audit.warehouse.arrow_tables import narrow_schema, rows_to_table
+from rebalance_audit.warehouse.footers import columns_of, footer
 from rebalance_audit.warehouse.kept_columns import chosen_rows, let_go, let_go_below, linked, put_rows, row_group
-from rebalance_audit.warehouse.row_groups import Least, columns_of, footer, held_in, row_groups_of
+from rebalance_audit.warehouse.row_groups import Least, held_in, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.task_files import batches_of
 
@@ -68,17 +69,17 @@ def test_only_so_much_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_is_let_go_makes_room_and_can_be_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_columns, "_kept", kept := kept_columns._Kept())
-    monkeypatch.setattr(row_groups, "_footers", footers := row_groups._Footers())
+    monkeypatch.setattr(footers, "_footers", kept_footers := footers._Footers())
     gone, stays = str(tmp_path / "soon-1.parquet"), str(tmp_path / "soon-2.parquet")
     for file in (gone, stays):
         put_rows("gold.group", file, ROWS)
     let_go([gone, "was-never-kept"])
     assert [bool(kept.of(file, 0)) for file in (gone, stays)] == [False, True]
-    assert [footers.of(file) is not None for file in (gone, stays)] == [False, True]
-    assert (kept._bytes, footers._chunks) == (ROWS.get_total_buffer_size(), ROWS.num_columns)
+    assert [kept_footers.of(file) is not None for file in (gone, stays)] == [False, True]
+    assert (kept._bytes, kept_footers._chunks) == (ROWS.get_total_buffer_size(), ROWS.num_columns)
     assert row_group(gone, 0).equals(ROWS)
     let_go_below(str(tmp_path))
-    assert (kept._bytes, footers._chunks) == (0, 0)
+    assert (kept._bytes, kept_footers._chunks) == (0, 0)
 
 
 def test_a_file_that_left_its_table_is_kept_no_longer(tmp_path: Path) -> None:
@@ -89,10 +90,10 @@ def test_a_file_that_left_its_table_is_kept_no_longer(tmp_path: Path) -> None:
     (old,), version = warehouse.files("gold.group"), warehouse.version("gold.group")
     after = rows_to_table("gold.group", [{"cluster_id": "lab", "group_id": "a", "state": "Stable"}])
     with warehouse.staging_file("gold.group", after) as staged:
-        assert row_groups._footers.of(staged)
+        assert footers._footers.of(staged)
         warehouse.replace("gold.group", [staged], keys)
     (new,) = warehouse.files("gold.group")
-    assert [row_groups._footers.of(file) is not None for file in (old, staged, new)] == [False, False, True]
+    assert [footers._footers.of(file) is not None for file in (old, staged, new)] == [False, False, True]
     assert [bool(kept_columns._kept.of(file, 0)) for file in (old, staged, new)] == [False, False, True]
     # Who reads an older version reads its files again.
     assert warehouse.read("gold.group", version=version)["state"].to_pylist() == ["Empty"]
@@ -186,7 +187,7 @@ def test_a_footer_that_was_asked_is_let_go_at_once(tmp_path: Path) -> None:
 def test_footers_of_files_that_were_just_written_are_let_go_as_others_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_groups, "_footers", kept := row_groups._Footers())
+    monkeypatch.setattr(footers, "_footers", kept := footers._Footers())
     kept.MOST_CHUNKS = 2 * ROWS.num_columns
     files = [str(tmp_path / f"part-{number}.parquet") for number in range(4)]
     for file in files:

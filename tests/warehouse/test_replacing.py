@@ -13,7 +13,8 @@ import pytest
 
 from rebalance_audit.warehouse import comparing, comparing_on_disk, replacing, short_lived_rows, upkeep
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
-from rebalance_audit.warehouse.row_groups import footer, is_tail, row_groups_of
+from rebalance_audit.warehouse.footers import footer
+from rebalance_audit.warehouse.row_groups import is_tail, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 FINDING = "silver.finding"

@@ -11,7 +11,7 @@ import pytest
 from rebalance_audit.domain.tables import BY_NAME
 from rebalance_audit.warehouse import small_files
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
-from rebalance_audit.warehouse.row_groups import footer
+from rebalance_audit.warehouse.footers import footer
 from rebalance_audit.warehouse.small_files import LARGE_AT_ONCE, LARGE_FILES, RUNS, SMALL_FILES, tiers_of
 from rebalance_audit.warehouse.spreading import Spread, SpreadOf, in_this_process
 from rebalance_audit.warehouse.warehouse import Warehouse
