@@ -14,6 +14,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.warehouse.arrow_tables import in_types_of
 from rebalance_audit.warehouse.changes import Changes
+from rebalance_audit.warehouse.delta_commits import DeltaCommits
 from rebalance_audit.warehouse.delta_tables import read_parquet
 from rebalance_audit.warehouse.evidence_log import SAME_ROWS
 from rebalance_audit.warehouse.publications import Publications
@@ -31,7 +32,7 @@ from rebalance_audit.warehouse.small_files import (
 from rebalance_audit.warehouse.storage import folder_of, relation
 
 
-class Upkeep(Publications, Changes):
+class Upkeep(Publications, Changes, DeltaCommits):
     """Joining, rewriting and deleting files."""
 
     def compact(self, name: str, keep_hours: int = 168) -> None:

@@ -27,7 +27,8 @@ from deltalake.transaction import AddAction, RemoveAction
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import in_types_of
 from rebalance_audit.warehouse.changes import TableChange
-from rebalance_audit.warehouse.delta_tables import Transactions, known_name
+from rebalance_audit.warehouse.delta_commits import Transactions
+from rebalance_audit.warehouse.delta_tables import known_name
 from rebalance_audit.warehouse.evidence_log import Act, add_news, read_acts, read_head, write_acts
 from rebalance_audit.warehouse.file_sizes import in_order
 from rebalance_audit.warehouse.footers import row_count_in
