@@ -22,7 +22,7 @@ from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least, is_soon_replaced, row_groups_of
 from rebalance_audit.warehouse.rows_in_files import FileWriter, in_tables_of, other_rows, row_groups, rows_in
-from rebalance_audit.warehouse.short_lived_rows import fill_leaves
+from rebalance_audit.warehouse.short_lived_rows import LeafWriter
 from rebalance_audit.warehouse.storage import relation
 
 _IN_MEMORY_ROWS = 5_000
@@ -89,10 +89,11 @@ def differing(
         fresh = data if is_all_new and not isinstance(data, pa.Table) else _chosen(parts, data, _by_part(parts, new_at))
     leaves = {file: at for file, at in places.items() if is_soon_replaced(file)}
     others = {file: at for file, at in places.items() if file not in leaves}
-    mixed: list[str] = []
-    kept = _join_others(writer, others, read)
+    kept, mixed = _join_others(writer, others, read), []
     if leaves:
-        fresh = fill_leaves(writer, leaves, fresh, read, kept, mixed)
+        of_leaves = LeafWriter(writer, leaves, read)
+        fresh = of_leaves.write(fresh)
+        kept, mixed = [*kept, *of_leaves.kept], of_leaves.mixed
     key_schema = pa.schema([schema.field(column) for column in columns])
     return Differing(sorted(places), kept, mixed, fresh, changed.cast(key_schema))
 
