@@ -28,15 +28,8 @@ from rebalance_audit.domain.replay.fleet import (
 from rebalance_audit.domain.replay.situation import RUNS as RUNS_BY_NAME
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import seen_until_ms
-from spark_jobs.group_rows import (
-    GROUP,
-    GroupFold,
-    GroupReader,
-    Place,
-    ThingsByTable,
-    histories,
-    places_table,
-)
+from spark_jobs.group_rows import GROUP, GroupReader, Place, places_table
+from spark_jobs.histories import GroupFold, ThingsByTable, histories
 from spark_jobs.stages.stage import Run
 
 REBALANCES, OUTPUT = "silver.measured_rebalance", "gold.whatif"

@@ -16,7 +16,8 @@ from spark_jobs.copied_rows import written_in
 from spark_jobs.engine import Engine
 from spark_jobs.flat_rows import TeamOfGroup
 from spark_jobs.group_evidence import seen_until_ms
-from spark_jobs.group_rows import GROUP, GroupReader, Place, ThingsByTable, few_of_keys, files_since, histories
+from spark_jobs.group_rows import GROUP, GroupReader, Place, few_of_keys, files_since
+from spark_jobs.histories import ThingsByTable, histories
 from spark_jobs.instants import counts_within, groups_within
 from spark_jobs.plan import PUBLISH
 from spark_jobs.stages.stage import Batch, Run

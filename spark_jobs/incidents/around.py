@@ -26,12 +26,12 @@ from spark_jobs.group_rows import (
     INSTANTS,
     LISTED_AT_MOST,
     files_since,
-    in_places,
     of_keys,
     places_table,
     rows_of_groups,
     rows_with,
 )
+from spark_jobs.histories import in_places
 from spark_jobs.incidents.departures import LONGEST_SESSION_MS, departures
 from spark_jobs.incidents.rows import AT, FIELDS, FINDING, FINDINGS, NARROWED, READ, REBALANCES, shown_incidents
 from spark_jobs.structs import things_in

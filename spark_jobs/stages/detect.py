@@ -48,16 +48,8 @@ from rebalance_audit.warehouse.row_groups import greatest, row_groups_of
 from spark_jobs.clock_steps import with_steps
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
-from spark_jobs.group_rows import (
-    GroupFold,
-    GroupReader,
-    Place,
-    ThingsByTable,
-    files_since,
-    histories,
-    places_table,
-    rows_with,
-)
+from spark_jobs.group_rows import GroupReader, Place, files_since, places_table, rows_with
+from spark_jobs.histories import GroupFold, ThingsByTable, histories
 from spark_jobs.instants import times_of
 from spark_jobs.kept_folds import folded
 from spark_jobs.loud import Left, as_noted, leave, left_before, loud_ids

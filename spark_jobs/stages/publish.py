@@ -36,14 +36,7 @@ from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.flat_rows import FLAT, TeamOfGroup, flat_rows
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.group_overviews import group_files, groups_in, moving_groups
-from spark_jobs.group_rows import (
-    GroupReader,
-    changed_rebalances,
-    few_of_keys,
-    of_keys,
-    places_table,
-    rows_with,
-)
+from spark_jobs.group_rows import GroupReader, changed_rebalances, few_of_keys, of_keys, places_table, rows_with
 from spark_jobs.incidents.tables import incident_tables
 from spark_jobs.leader_moves import leader_move_rows
 from spark_jobs.loud import Left, as_noted, leave, left_before, loud_ids

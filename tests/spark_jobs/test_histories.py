@@ -11,7 +11,7 @@ from rebalance_audit.domain.kinds import MovementKind, ResourceType
 from rebalance_audit.domain.model import ConnectTask, Rebalance, to_row
 from rebalance_audit.domain.model.rebalances import Movement
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
-from spark_jobs import group_rows
+from spark_jobs import histories
 from spark_jobs.engine import parcel
 
 REBALANCES, TASKS = "silver.measured_rebalance", "silver.connect_task"
@@ -38,8 +38,8 @@ def _task(group_id: str) -> ConnectTask:
 def test_each_group_has_all_of_its_things_in_order(
     monkeypatch: pytest.MonkeyPatch, seed: int, long_rows: int, packed: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(group_rows, "_LONG_ROWS", long_rows)
-    monkeypatch.setattr(group_rows, "_PORTION_ROWS", 4)
+    monkeypatch.setattr(histories, "_LONG_ROWS", long_rows)
+    monkeypatch.setattr(histories, "_PORTION_ROWS", 4)
     draw = random.Random(seed)
     expected = {
         ("c", group_id): [_rebalance(group_id, place) for place in range(count)]
@@ -61,7 +61,7 @@ def test_each_group_has_all_of_its_things_in_order(
         for batch in part.combine_chunks().to_batches()
         for row in parcel(0, 0, table, batch).to_pylist()
     ]
-    found = dict(group_rows._groups_in(of_bucket, KINDS, {}, packed))
+    found = dict(histories._groups_in(of_bucket, KINDS, {}, packed))
     assert found.keys() == {*expected, ("c", "task")}
     for place, of_group in expected.items():
         things = found[place][REBALANCES]
@@ -74,8 +74,8 @@ def test_each_group_has_all_of_its_things_in_order(
 
 def test_a_parcel_of_one_group_alone_is_a_part_of_a_long_history() -> None:
     rows = rows_to_table(REBALANCES, [to_row(_rebalance("loud", place)) for place in range(3)])
-    assert group_rows._only_place(rows) is None
+    assert histories._only_place(rows) is None
     many = pa.concat_tables([rows] * 400)
-    assert group_rows._only_place(many) == ("c", "loud")
+    assert histories._only_place(many) == ("c", "loud")
     other = rows_to_table(REBALANCES, [to_row(_rebalance("other", 0))])
-    assert group_rows._only_place(pa.concat_tables([many, other])) is None
+    assert histories._only_place(pa.concat_tables([many, other])) is None
