@@ -16,7 +16,8 @@ from rebalance_audit.live.memory import ClusterPast
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import belonging
 from spark_jobs.group_evidence import node_clocks, node_pairs, seen_until_ms
-from spark_jobs.incidents.since import cluster_rows, reaching_back
+from spark_jobs.incidents.known import reaching_back
+from spark_jobs.incidents.since import cluster_rows
 
 _MARK_COLUMNS = tuple(CommitMark.__dataclass_fields__)
 _SILVER = (

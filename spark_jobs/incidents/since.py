@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain.detect import LimitsOf
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of, mark_row
-from rebalance_audit.domain.incidents.around import MARGIN_MS, begin_of
+from rebalance_audit.domain.incidents.around import MARGIN_MS
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
@@ -29,6 +29,7 @@ from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine, parcel
 from spark_jobs.group_rows import GroupReader, Place, files_since, places_table
+from spark_jobs.incidents.known import MOMENT_OF_CLUSTER, KnownIncidents, moment_params
 from spark_jobs.incidents.replaced import Incidents, scope_of
 from spark_jobs.incidents.rows import (
     AT,
@@ -55,14 +56,8 @@ from spark_jobs.task_files import (
     row_groups,
 )
 
-_STORED = [
-    "cluster_id", "incident_id", "first_at_ms", "last_at_ms", "status", "rebalance_ids", "reassignment_ids",
-    "finding_ids",
-]  # fmt: skip
 _NOTHING = pa.record_batch({"cluster_id": pa.array([], pa.string())})
 _NO_CLUSTER = -1 << 62
-_OF_CLUSTER = "list_extract(?::BIGINT[], list_position(?::VARCHAR[], cluster_id))"
-"""What `_by_cluster` gives for the cluster of a row; null for others."""
 _ROWS_AT_ONCE = 2_000
 _BUCKET_ROWS = 20_000
 _BUCKETS_PER_TASK = 4
@@ -79,11 +74,11 @@ def incidents_since(
     folder: str,
 ) -> Incidents:
     """All that happened in clusters of which much is new, from a while before the news."""
-    stored = _KnownIncidents(warehouse)
+    stored = KnownIncidents(warehouse)
     since = stored.reaching_back({c: min(at_ms - MARGIN_MS, stored.open_since(c, at_ms)) for c, at_ms in news.items()})
     reader = _reader(warehouse, versions, since, stored, _BUCKETS_PER_TASK * engine.tasks_at_once)
-    beside = _beside(warehouse, versions, since, now_ms, leader_moves)
-    asked = engine.share((reader, beside))
+    small = _small_tables(warehouse, versions, since, now_ms, leader_moves)
+    asked = engine.share((reader, small))
     found = engine.gather(
         reader.work(), _packing(asked), _building(asked, limits, folder), WRITTEN, buckets=reader.bucket_count
     )
@@ -98,57 +93,6 @@ def incidents_since(
     )
 
 
-class _KnownIncidents:
-    """The present rows of gold.incident that are open or end after some moment."""
-
-    def __init__(self, warehouse: Warehouse) -> None:
-        self._warehouse = warehouse
-        self.open = self._read("status = 'open'")
-
-    def since(self, from_ms: Mapping[str, int]) -> list[dict[str, Any]]:
-        """The open ones of these clusters, and those that end at or after the moment that is given for their cluster:
-        one question for all clusters."""
-        later = self._read(f"status <> 'open' AND last_at_ms >= {_OF_CLUSTER}", *_by_cluster(from_ms))
-        return [row for row in self.open if row["cluster_id"] in from_ms] + later
-
-    def open_since(self, cluster_id: str, at_ms: int) -> int:
-        """The begin of the earliest that is open, less the margin; `at_ms` if none is."""
-        begins = [
-            row["first_at_ms"] - MARGIN_MS
-            for row in self.open
-            if row["cluster_id"] == cluster_id and (row["rebalance_ids"] or row["reassignment_ids"])
-        ]
-        return min([at_ms, *begins])
-
-    def reaching_back(self, from_ms: Mapping[str, int]) -> dict[str, int]:
-        """For each cluster the begin of the earliest that reaches beyond its moment, or into one that does; else that
-        moment."""
-        found = dict(from_ms)
-        asked = found
-        while asked:
-            spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
-            for row in self.since(asked):
-                if row["rebalance_ids"] or row["reassignment_ids"]:
-                    spans[row["cluster_id"]].append((row["first_at_ms"], row["last_at_ms"]))
-            begins = {cluster_id: begin_of(spans[cluster_id], at_ms) for cluster_id, at_ms in asked.items()}
-            asked = {cluster_id: at_ms for cluster_id, at_ms in begins.items() if at_ms != asked[cluster_id]}
-            found |= asked
-        return found
-
-    def still_shown(self, cluster_id: str) -> list[str]:
-        """Findings of open incidents: what is over by now has a last moment long ago."""
-        opened = (row for row in self.open if row["cluster_id"] == cluster_id)
-        return sorted({finding_id for row in opened for finding_id in row["finding_ids"]})
-
-    def _read(self, where: str, *params: Any) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self._warehouse.read("gold.incident", _STORED, where, params).to_pylist()
-        return rows
-
-
-def _by_cluster(moments: Mapping[str, int]) -> list[list[Any]]:
-    return [list(moments.values()), list(moments)]
-
-
 def cluster_rows(
     warehouse: Warehouse,
     versions: Mapping[str, int],
@@ -161,16 +105,11 @@ def cluster_rows(
     """The rows that the incidents of one cluster since `from_ms` were made from at the last publication."""
     moves = warehouse.read("gold.leader_move", None, "cluster_id = ?", [cluster_id])
     since = {cluster_id: from_ms}
-    reader = _reader(warehouse, versions, since, _KnownIncidents(warehouse), 1)
-    beside = _beside(warehouse, versions, since, {cluster_id: now_ms}, moves)
-    parcels = _packing(lambda: (reader, beside))(iter(reader.work().to_batches()))
-    [rows] = _clusters_in(parcels, reader, beside, limits)
+    reader = _reader(warehouse, versions, since, KnownIncidents(warehouse), 1)
+    small = _small_tables(warehouse, versions, since, {cluster_id: now_ms}, moves)
+    parcels = _packing(lambda: (reader, small))(iter(reader.work().to_batches()))
+    [rows] = _clusters_in(parcels, reader, small, limits)
     return rows
-
-
-def reaching_back(warehouse: Warehouse, cluster_id: str, from_ms: int) -> int:
-    """The begin of the earliest incident that reaches beyond `from_ms`, or into one that does; else `from_ms`."""
-    return _KnownIncidents(warehouse).reaching_back({cluster_id: from_ms})[cluster_id]
 
 
 # ---- what incidents are made of: read once for all clusters, worked out cluster by cluster
@@ -234,7 +173,7 @@ def _of_clusters(rows: pa.RecordBatch, numbers: Mapping[str, int]) -> Numbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _LittleOfClusters:
+class _SmallTables:
     """The small tables that incidents need, by cluster."""
 
     now_ms: Mapping[str, int]
@@ -247,7 +186,7 @@ def _reader(
     warehouse: Warehouse,
     versions: Mapping[str, int],
     since: Mapping[str, int],
-    stored: _KnownIncidents,
+    stored: KnownIncidents,
     buckets_at_least: int,
 ) -> _ClusterReader:
     files = warehouse.files(REBALANCES, versions[REBALANCES])
@@ -289,21 +228,21 @@ def _buckets(clusters: Iterable[str], counts: Mapping[str, int], at_least: int) 
     return found
 
 
-def _beside(
+def _small_tables(
     warehouse: Warehouse,
     versions: Mapping[str, int],
     since: Mapping[str, int],
     now_ms: Mapping[str, int],
     leader_moves: pa.Table,
-) -> _LittleOfClusters:
-    return _LittleOfClusters(
+) -> _SmallTables:
+    return _SmallTables(
         now_ms={cluster_id: now_ms.get(cluster_id, 0) for cluster_id in since},
         tasks=open_tasks(warehouse, versions), reassignments=reassignments_since(warehouse, versions, since),
         leader_moves=moves_of(leader_moves),
     )  # fmt: skip
 
 
-def _packing(shared: Callable[[], tuple[_ClusterReader, _LittleOfClusters]]) -> ArrowTask:
+def _packing(shared: Callable[[], tuple[_ClusterReader, _SmallTables]]) -> ArrowTask:
     def pack(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader, _ = shared()
         waiting: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
@@ -336,7 +275,7 @@ def _packed(bucket: int, table: str, parts: Sequence[pa.RecordBatch]) -> Iterato
 
 
 def _building(
-    shared: Callable[[], tuple[_ClusterReader, _LittleOfClusters]],
+    shared: Callable[[], tuple[_ClusterReader, _SmallTables]],
     limits: LimitsOf,
     folder: str,
 ) -> ArrowTask:
@@ -356,7 +295,7 @@ def _building(
 def _clusters_in(
     parcels: Iterator[pa.RecordBatch],
     reader: _ClusterReader,
-    beside: _LittleOfClusters,
+    small: _SmallTables,
     limits: LimitsOf,
 ) -> Iterator[ClusterRows]:
     """All clusters of the buckets that these parcels are of; those of a bucket come one after the other."""
@@ -370,11 +309,11 @@ def _clusters_in(
         for cluster_id in sorted(cluster for cluster, of_cluster in reader.buckets.items() if of_cluster == bucket):
             yield ClusterRows(
                 cluster_id=cluster_id,
-                now_ms=beside.now_ms[cluster_id],
+                now_ms=small.now_ms[cluster_id],
                 groups=rebalances.pop(cluster_id, {}),
-                tasks=beside.tasks.get(cluster_id, []),
-                reassignments=beside.reassignments.get(cluster_id, []),
-                leader_moves=beside.leader_moves.get(cluster_id, []),
+                tasks=small.tasks.get(cluster_id, []),
+                reassignments=small.reassignments.get(cluster_id, []),
+                leader_moves=small.leader_moves.get(cluster_id, []),
                 findings=findings.pop(cluster_id, []),
                 limits=partial(limits, cluster_id),
             )
@@ -402,8 +341,8 @@ def _findings(parts: Sequence[pa.Table]) -> dict[str, list[tuple[str | None, Fin
 
 def _marks_of_evidence(warehouse: Warehouse, since: Mapping[str, int]) -> list[dict[str, Any]]:
     """The marks from these moments on, by cluster."""
-    where = f"source = 'evidence' AND at_ms >= {_OF_CLUSTER}"
+    where = f"source = 'evidence' AND at_ms >= {MOMENT_OF_CLUSTER}"
     rows: list[dict[str, Any]] = warehouse.read(
-        "gold.mark", ["cluster_id", "mark_id"], where, _by_cluster(since)
+        "gold.mark", ["cluster_id", "mark_id"], where, moment_params(since)
     ).to_pylist()
     return rows

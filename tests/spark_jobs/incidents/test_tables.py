@@ -22,7 +22,7 @@ from spark_jobs.engine import LocalEngine
 from spark_jobs.group_rows import INSTANTS
 from spark_jobs.incidents import tables
 from spark_jobs.incidents.around import StoredCluster
-from spark_jobs.incidents.since import _KnownIncidents
+from spark_jobs.incidents.known import KnownIncidents
 from spark_jobs.incidents.tables import incident_tables
 from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
 from tests.domain.incidents.fleet_story import a_fleet
@@ -193,7 +193,7 @@ def test_the_incidents_of_all_clusters_are_asked_for_at_once(tmp_path: Path, mon
         return read(self, name, *others, **more)
 
     monkeypatch.setattr(Warehouse, "read", counted)
-    known = _KnownIncidents(warehouse)
+    known = KnownIncidents(warehouse)
     found = known.reaching_back({"a": 15, "b": 15, "c": 15})
     assert found == {"a": 0, "b": 15, "c": 15}  # the second of a begins in the first
     assert sorted(row["incident_id"] for row in known.since(found)) == ["a0", "a30", "a8", "b15"]
