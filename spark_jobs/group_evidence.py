@@ -16,9 +16,10 @@ from rebalance_audit.warehouse.spreading import in_this_process
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import kept_votes
-from spark_jobs.clock_votes import NodePairs, Voting, all_votes, with_news
+from spark_jobs.clock_votes import all_votes, with_news
 from spark_jobs.kept_folds import folded
 from spark_jobs.kept_votes import Votes
+from spark_jobs.node_pairs import NodePairs, Voting
 
 Clocks = dict[str, dict[str, NodeClock]]
 """By cluster and node."""
