@@ -10,21 +10,9 @@ from rebalance_audit.domain.detect.wording import bounded, clock, duration, like
 from rebalance_audit.domain.explain.reassignment import summary
 from rebalance_audit.domain.incidents.words import stands
 from rebalance_audit.domain.reassign.advice import next_steps
+from rebalance_audit.reports import words
 from rebalance_audit.reports.period import Bucket, Report
 from rebalance_audit.reports.read import PAST_FINDINGS_SHOWN
-from rebalance_audit.reports.words import (
-    CAUSES_NOTE,
-    CHANGES_NOTE,
-    cause,
-    counts,
-    headline,
-    longer_incidents,
-    milliseconds,
-    not_seen,
-    period,
-    reassignments,
-    what_it_saves,
-)
 
 CHART_WIDTH, CHART_HEIGHT, _LABEL_SPACE = 960, 120, 18
 
@@ -63,8 +51,8 @@ def report_html(report: Report) -> str:
         shown=lambda text, width=90: shown(str(text), width),
         clock=clock,
         duration=duration,
-        ms=milliseconds,
-        cause=cause,
+        ms=words.milliseconds,
+        cause=words.cause,
         stands=stands,
     )
     rows: dict[tuple[str, str], list[object]] = {}
@@ -72,24 +60,24 @@ def report_html(report: Report) -> str:
         rows.setdefault((row.cluster_id, row.group_id), []).append(row)
     return environment.get_template("report.html.j2").render(
         report=report,
-        headline=headline(report),
-        period=period(report),
-        not_seen=not_seen(report),
+        headline=words.headline(report),
+        period=words.period(report),
+        not_seen=words.not_seen(report),
         chart=_chart(report),
         rows=rows,
         bounded=bounded,
         likely=likely,
-        counts=counts,
-        moved=reassignments(report),
+        counts=words.counts,
+        moved=words.reassignments(report),
         summary=summary,
         next_steps=next_steps,
         most_lost=max((g.cost.estimate or 0.0 for g in report.groups), default=0.0),
         most_caused=max((c.rebalance_count for c in report.causes), default=0),
         past_limit=PAST_FINDINGS_SHOWN,
-        causes_note=CAUSES_NOTE,
-        changes_note=CHANGES_NOTE,
-        what_it_saves=what_it_saves,
-        longer_incidents=longer_incidents(report),
+        causes_note=words.CAUSES_NOTE,
+        changes_note=words.CHANGES_NOTE,
+        what_it_saves=words.what_it_saves,
+        longer_incidents=words.longer_incidents(report),
         chart_width=CHART_WIDTH,
         chart_height=CHART_HEIGHT,
         label_space=_LABEL_SPACE,
@@ -114,6 +102,7 @@ def _chart(report: Report) -> Chart | None:
 def _bar(bucket: Bucket, x: float, width: float, most: int, size: int) -> Bar:
     unit = CHART_HEIGHT / most
     unexpected = bucket.rebalance_count - bucket.expected_count
+    said = words.counts(bucket.rebalance_count, bucket.expected_count)
     return Bar(
         x=round(x, 2),
         width=round(max(width - 1, 1), 2),
@@ -121,5 +110,5 @@ def _bar(bucket: Bucket, x: float, width: float, most: int, size: int) -> Bar:
         unexpected_height=round(unexpected * unit, 2),
         expected_y=round(CHART_HEIGHT - bucket.rebalance_count * unit, 2),
         expected_height=round(bucket.expected_count * unit, 2),
-        says=f"{clock(bucket.from_ms)}, {duration(size)}: {counts(bucket.rebalance_count, bucket.expected_count)}",
+        says=f"{clock(bucket.from_ms)}, {duration(size)}: {said}",
     )

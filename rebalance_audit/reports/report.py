@@ -15,22 +15,10 @@ from rebalance_audit.domain.detect.wording import clock, meaning_of_unit, shown
 from rebalance_audit.domain.explain.layout import cells, hanging
 from rebalance_audit.domain.explain.reassignment import summary
 from rebalance_audit.domain.incidents.words import STILL_WORDS
+from rebalance_audit.reports import words
 from rebalance_audit.reports.html import report_html
 from rebalance_audit.reports.period import Cost, GroupRow, Report
 from rebalance_audit.reports.read import read_report
-from rebalance_audit.reports.words import (
-    CAUSES_NOTE,
-    CHANGES_NOTE,
-    cause,
-    counts,
-    headline,
-    longer_incidents,
-    milliseconds,
-    not_seen,
-    period,
-    what_it_saves,
-    where,
-)
 
 REASSIGNMENTS_IN_TEXT = 10
 INCIDENTS_IN_TEXT = 15
@@ -50,8 +38,8 @@ def report_dict(report: Report) -> dict[str, Any]:
 def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> str:
     """The report for a terminal of `width` columns. `bounds`: hard bounds, too, beside the likely ranges."""
     heads = [
-        headline(report, bounds=bounds),
-        period(report),
+        words.headline(report, bounds=bounds),
+        words.period(report),
         *(meaning_of_unit(u) for u in list(report.costs)[:1]),
     ]
     lines = [*(line for head in heads for line in hanging(head, width, 0)), ""]
@@ -65,7 +53,7 @@ def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> st
             head = f"  {f['rule_id']} {f['severity']:<8}  "
             lines += hanging(f"{head}{shown(f['title'], 400)}", width, len(head))
             if heading == "Open":
-                since = f"{' ' * len(head)}since {clock(f['first_seen_at_ms'])}{where(report, f['cluster_id'])}"
+                since = f"{' ' * len(head)}since {clock(f['first_seen_at_ms'])}{words.where(report, f['cluster_id'])}"
                 lines += hanging(f"{since}. {shown(f['advice'] or '', 600)}", width, len(head))
     if report.past_finding_count > len(report.past_findings):
         lines.append(f"  and {report.past_finding_count - len(report.past_findings)} more that are over")
@@ -77,8 +65,8 @@ def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> st
         rows += [
             (
                 shown(name, 44), g.mode, _or_not_known(g.member_count),
-                counts(g.rebalance_count, g.expected_count),
-                milliseconds(g.worst_pause_ms), g.cost.text(bounds=bounds), cause(g.top_trigger),
+                words.counts(g.rebalance_count, g.expected_count),
+                words.milliseconds(g.worst_pause_ms), g.cost.text(bounds=bounds), words.cause(g.top_trigger),
             )
             for name, g in zip(names, report.groups, strict=True)
         ]  # fmt: skip
@@ -88,24 +76,24 @@ def report_text(report: Report, width: int = 110, *, bounds: bool = False) -> st
         lines += ["", "Causes"]
         causes = [("cause", "rebalances", "seconds lost")]
         causes += [
-            (cause(c.trigger), counts(c.rebalance_count, c.expected_count), c.cost.text(bounds=bounds))
+            (words.cause(c.trigger), words.counts(c.rebalance_count, c.expected_count), c.cost.text(bounds=bounds))
             for c in report.causes
         ]
-        lines += [*_columns(causes, width), *hanging(f"  {CAUSES_NOTE}", width, 2)]
+        lines += [*_columns(causes, width), *hanging(f"  {words.CAUSES_NOTE}", width, 2)]
     if report.reassignments:
         lines += ["", "Reassignments"]
         for r in report.reassignments[:REASSIGNMENTS_IN_TEXT]:
-            lines += hanging(f"  {summary(r).rstrip('.')}{where(report, r.cluster_id)}.", width, 4)
+            lines += hanging(f"  {summary(r).rstrip('.')}{words.where(report, r.cluster_id)}.", width, 4)
         rest = sum(report.reassignment_counts.values()) - REASSIGNMENTS_IN_TEXT
         if rest > 0:
             lines.append(f"  and {rest:,} more; `export gold.reassignment` has all")
     if report.changes:
-        lines += ["", "Settings that would have saved the most", *hanging(f"  {CHANGES_NOTE}", width, 2)]
+        lines += ["", "Settings that would have saved the most", *hanging(f"  {words.CHANGES_NOTE}", width, 2)]
         for c in report.changes:
             what = f"  {shown(c['group_id'], 44)}  {shown('  '.join(c['settings']), 200)}: "
-            lines += hanging(what + what_it_saves(report, c), width, 4)
+            lines += hanging(what + words.what_it_saves(report, c), width, 4)
     lines += ["", "Not seen"]
-    lines += [line for note in not_seen(report) for line in hanging(f"  {note}", width, 4)]
+    lines += [line for note in words.not_seen(report) for line in hanging(f"  {note}", width, 4)]
     return "\n".join(lines) + "\n"
 
 
@@ -127,13 +115,13 @@ def _incident_lines(report: Report, width: int, *, bounds: bool) -> list[str]:
         if cost.estimate is None:
             lost = "downtime not known" if i["rebalance_count"] else "no downtime seen"
         still = f"; {STILL_WORDS[i['still']]}" if i["status"] == "open" and i["still"] is not None else ""
-        what = f"{shown(i['title'], 300)}{where(report, i['cluster_id'])}; {lost}{still}"
+        what = f"{shown(i['title'], 300)}{words.where(report, i['cluster_id'])}; {lost}{still}"
         lines += hanging(f"{head}{clock(i['first_at_ms'])}  {what}", width, len(head))
         lines += [line for said in i["answers"] for line in hanging(" " * len(head) + said, width, len(head))]
     rest = report.incident_count - min(len(report.incidents), INCIDENTS_IN_TEXT)
     if rest > 0:
         lines.append(f"  and {rest:,} more; `export incident` has all")
-    if said := longer_incidents(report):
+    if said := words.longer_incidents(report):
         lines += hanging(f"  {said}", width, 2)
     return [*lines, ""]
 
@@ -178,4 +166,4 @@ def _line_width(widths: Sequence[int], kept: Sequence[int]) -> int:
     return sum(widths[i] + 2 for i in kept)
 
 
-__all__ = ["Report", "headline", "not_seen", "read_report", "report_dict", "report_html", "report_text"]
+__all__ = ["Report", "read_report", "report_dict", "report_html", "report_text"]
