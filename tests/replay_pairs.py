@@ -13,7 +13,7 @@ from __future__ import annotations
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -224,10 +224,7 @@ def table(pairs: Sequence[Pair]) -> Iterator[str]:
         f"{width:.0%} of the cost wide in the median; wider than twice what the runs of either side differ by it is in "
         f"{sum(p.is_wide for p in said)}, by chance alone it would be in {wide_by_chance:.0f}."
     )
-    of_libraries = ", ".join(
-        f"{sum(p.is_met for p in pairs if p.library == library)} of {count} of {library}"
-        for library, count in Counter(p.library for p in pairs).most_common()
-    )
+    of_libraries = _by_library(pairs, lambda library: str(sum(p.is_met for p in pairs if p.library == library)))
     yield (
         f"All three at once (mean inside, range not wide, median right) hold in {sum(p.is_met for p in pairs)} of "
         f"{len(pairs)}: {of_libraries}."
@@ -237,15 +234,19 @@ def table(pairs: Sequence[Pair]) -> Iterator[str]:
 
 def _ceiling(pairs: Sequence[Pair]) -> str:
     own, pooled = ceiling_of(pairs, own_spread), ceiling_of(pairs, pooled_spread(pairs))
-    of_libraries = ", ".join(
-        f"{own.by_library[library]:.0f} or {pooled.by_library[library]:.0f} of {count} of {library}"
-        for library, count in Counter(p.library for p in pairs).most_common()
+    of_libraries = _by_library(
+        pairs, lambda library: f"{own.by_library[library]:.0f} or {pooled.by_library[library]:.0f}"
     )
     return (
         f"A prediction without any fault would have all three in {own.mean:.0f} ({own.lower:.0f} … {own.upper:.0f}) of "
         f"{len(pairs)}, with the spread of each side's own runs, and in {pooled.mean:.0f} ({pooled.lower:.0f} … "
         f"{pooled.upper:.0f}) with that of all sides of its story and library: {of_libraries}."
     )
+
+
+def _by_library(pairs: Sequence[Pair], met: Callable[[str], str]) -> str:
+    counts = Counter(pair.library for pair in pairs)
+    return ", ".join(f"{met(library)} of {count} of {library}" for library, count in counts.most_common())
 
 
 def _place(pair: Pair) -> tuple[object, ...]:
