@@ -19,13 +19,13 @@ from rebalance_audit.domain.replay.fleet import (
     ASKED_OF_LISTED,
     ASKED_OF_REBALANCES,
     COSTLIEST,
+    FLEET_RUNS,
     LATEST_REBALANCES,
-    RUNS,
     SECONDS_PER_REBALANCE,
     advice_of,
     advice_row,
 )
-from rebalance_audit.domain.replay.situation import RUNS as RUNS_BY_NAME
+from rebalance_audit.domain.replay.situation import RUNS_BY_NAME
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.group_rows import GROUP, GroupReader, Place, places_table
@@ -106,7 +106,7 @@ def _reader(files: list[str], groups: pa.Table) -> GroupReader:
 def _advisor(seen: dict[str, int], costliest: Collection[Place]) -> GroupFold:
     def advise_group(place: Place, known: ThingsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
         with without_cycle_search():  # A fifth of the time: replays make many small objects, and leave no cycle.
-            run_count = RUNS_BY_NAME if place in costliest else RUNS
+            run_count = RUNS_BY_NAME if place in costliest else FLEET_RUNS
             found = advice_of(known[REBALANCES], seen.get(place[0], 0), run_count)
         for advice in found:
             yield OUTPUT, advice_row(advice)

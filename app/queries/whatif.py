@@ -8,7 +8,7 @@ from app.queries.tables import AT, Tables, made
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.model import Rebalance, from_row
 from rebalance_audit.domain.replay.beside import Beside, beside
-from rebalance_audit.domain.replay.fleet import LATEST_REBALANCES, RUNS
+from rebalance_audit.domain.replay.fleet import FLEET_RUNS, LATEST_REBALANCES
 from rebalance_audit.domain.replay.requests import RequestError
 from rebalance_audit.domain.replay.situation import TooLittle
 
@@ -80,7 +80,7 @@ class WhatifQuestions(Tables):
             return None
         try:
             history = [from_row(Rebalance, row) for row in rows]
-            found = beside(history, change.until_ms, change.settings, change.runs or RUNS)
+            found = beside(history, change.until_ms, change.settings, change.runs or FLEET_RUNS)
         except (TooLittle, RequestError):
             return None
         return found if found.fit.refused is None and found.option.refused is None else None

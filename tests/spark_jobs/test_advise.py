@@ -9,9 +9,8 @@ import pytest
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.domain.replay.fleet import RUNS, advice_of
-from rebalance_audit.domain.replay.situation import RUNS as RUNS_BY_NAME
-from rebalance_audit.domain.replay.situation import situation_of
+from rebalance_audit.domain.replay.fleet import FLEET_RUNS, advice_of
+from rebalance_audit.domain.replay.situation import RUNS_BY_NAME, situation_of
 from rebalance_audit.domain.replay.whatif import option_of
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -75,7 +74,7 @@ def test_the_costliest_groups_are_replayed_as_often_as_one_asked_for_by_name(
     weighed(warehouse)
     rows = warehouse.query("SELECT * FROM gold.whatif ORDER BY group_id, place").to_pylist()
     assert {row["runs"] for row in rows if row["group_id"] == costliest} == {RUNS_BY_NAME}
-    assert {row["runs"] for row in rows if row["group_id"] != costliest} == {RUNS}
+    assert {row["runs"] for row in rows if row["group_id"] != costliest} == {FLEET_RUNS}
     # Its evidence ends at 0 in this warehouse, which has no source.
     history = next(rows for rows in groups if rows[0].group_id == costliest)
     situation = situation_of(history, 0)

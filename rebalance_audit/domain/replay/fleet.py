@@ -29,7 +29,8 @@ from .whatif import (
     ranked,
 )
 
-RUNS = 3
+FLEET_RUNS = 3
+"""The same, where all groups of a fleet are replayed."""
 COSTLIEST = 20
 """So many groups of a fleet are replayed as often as one that is asked for by name, so that both answers agree; a
 choice: the ten changes worth most are nearly always among theirs."""
@@ -100,7 +101,7 @@ class SettingsAdvice:
     """The answer in words, or why there is none."""
 
 
-def advice_of(rows: Sequence[Rebalance], until_ms: int, run_count: int = RUNS) -> list[SettingsAdvice]:
+def advice_of(rows: Sequence[Rebalance], until_ms: int, run_count: int = FLEET_RUNS) -> list[SettingsAdvice]:
     """The advice for one group, at least one row: where nothing is predicted, it says why. `rows`: the group's
     rebalances, measured, in the order they happened; at least one."""
     earlier, latest = rows[:-LATEST_REBALANCES], rows[-LATEST_REBALANCES:]
@@ -116,7 +117,7 @@ def advice_of(rows: Sequence[Rebalance], until_ms: int, run_count: int = RUNS) -
     )
     try:
         situation = situation_of(latest, until_ms, earlier[-1] if earlier else None, run_count=run_count)
-        fit = fit_in_few_runs(situation) if run_count == RUNS else fit_of(situation)
+        fit = fit_in_few_runs(situation) if run_count == FLEET_RUNS else fit_of(situation)
         options = [] if fit.refused is not None else _best(situation)
     except (TooLittle, RequestError) as error:
         return [replace(nothing, why=str(error))]
@@ -163,7 +164,7 @@ def _best(situation: Situation) -> list[Option]:
     found = sorted((by_place[place] for place in sorted(by_place)), key=_saved_seconds, reverse=True)
     promising = [o for o in found if not o.is_small] or found[:1]
     kept: list[Sequence[str]] = [o.pairs for o in promising[:OPTIONS_KEPT]]
-    if situation.run_count > RUNS:
+    if situation.run_count > FLEET_RUNS:
         chosen = {tuple(pairs) for pairs in kept}
         kept += [c for c in listed if ADVISED_WITHOUT_ASKING & set(c) and tuple(c) not in chosen]
     return [o for o in ranked(situation, kept) if o.refused is None]

@@ -30,8 +30,9 @@ from .replay import replay
 from .settings import ASSIGNORS, CONNECT_PROTOCOLS, SERVER_ASSIGNORS, GroupSettings
 from .timing import Timing
 
-RUNS = 21
-"""Replays of each set of settings, each with its own draws; the same seeds for all sets."""
+RUNS_BY_NAME = 21
+"""Replays of each set of settings of a group that is asked for by name, each with its own draws; the same seeds for all
+sets."""
 FEWEST_REBALANCES = 3
 LAST_STEP_MS = 1_000
 """A history often ends with a member's last word; its replay may say it some milliseconds later. A choice."""
@@ -64,7 +65,7 @@ class Situation:
     measured: Measured
     causes: tuple[str, ...]
     in_force: GroupSettings
-    run_count: int = RUNS
+    run_count: int = RUNS_BY_NAME
     base: dict[int, list[ReplayRun]] = field(default_factory=dict)
     """Runs under the settings in force, by how long they go on after the history ends."""
     kept: dict[tuple[GroupSettings, int], list[ReplayRun]] | None = None
@@ -85,7 +86,7 @@ def situation_of(
     until_ms: int,
     before: Rebalance | None = None,
     *,
-    run_count: int = RUNS,
+    run_count: int = RUNS_BY_NAME,
     marks: Collection[CommitMark] = (),
 ) -> Situation:
     """`rows` of one group, measured, in the order they happened; `before` is the one before them, if there is one.

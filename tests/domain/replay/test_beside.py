@@ -8,7 +8,7 @@ from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.beside import beside
-from rebalance_audit.domain.replay.fleet import RUNS
+from rebalance_audit.domain.replay.fleet import FLEET_RUNS
 from rebalance_audit.domain.replay.meanings import beyond_pauses
 from rebalance_audit.domain.replay.measured import measured_cost
 from rebalance_audit.domain.replay.standstill import Stood
@@ -35,7 +35,7 @@ def seconds(stood: Sequence[Stood]) -> float:
 )
 def test_both_time_lines_add_up_to_their_costs(capture: str, setting: str) -> None:
     rows = history(capture)
-    found = beside(rows, max(r.ended_at_ms or 0 for r in rows) + 1_000, [setting], RUNS)
+    found = beside(rows, max(r.ended_at_ms or 0 for r in rows) + 1_000, [setting], FLEET_RUNS)
     assert found.fit.refused is None
     assert seconds(found.was) == pytest.approx(found.fit.measured_seconds, abs=0.002)
     assert seconds(found.would) == pytest.approx(found.option.cost_seconds, abs=0.002)

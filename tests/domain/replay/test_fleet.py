@@ -13,13 +13,12 @@ from rebalance_audit.domain.replay.candidates import ADVISED_WITHOUT_ASKING, can
 from rebalance_audit.domain.replay.fleet import (
     ASKED_OF_LISTED,
     ASKED_OF_REBALANCES,
+    FLEET_RUNS,
     OPTIONS_KEPT,
-    RUNS,
     advice_of,
     fit_in_few_runs,
 )
-from rebalance_audit.domain.replay.situation import FEWEST_REBALANCES, LAST_STEP_MS, base_of, situation_of
-from rebalance_audit.domain.replay.situation import RUNS as RUNS_BY_NAME
+from rebalance_audit.domain.replay.situation import FEWEST_REBALANCES, LAST_STEP_MS, RUNS_BY_NAME, base_of, situation_of
 from rebalance_audit.domain.replay.whatif import SMALL_SHARE, fit_of, option_of, ranked
 from tests.captures import GOLDEN, gathered
 
@@ -65,7 +64,7 @@ def test_runs_that_are_kept_from_the_choice_change_no_number() -> None:
     advised = advice_of(rows, until_ms)
     assert advised[0].settings
     for advice in advised:
-        situation = situation_of(rows, until_ms, run_count=RUNS)
+        situation = situation_of(rows, until_ms, run_count=FLEET_RUNS)
         fit_in_few_runs(situation)
         (option,) = ranked(situation, [advice.settings])
         for name in (
@@ -94,11 +93,11 @@ def test_of_the_costliest_groups_what_is_advised_to_all_is_answered_too() -> Non
     assert all_runs[0].settings == few[0].settings
 
 
-@pytest.mark.parametrize(("capture", "count"), [("rolling_deploy", 1), ("kip848_slow_revocation", RUNS)])
+@pytest.mark.parametrize(("capture", "count"), [("rolling_deploy", 1), ("kip848_slow_revocation", FLEET_RUNS)])
 def test_the_fit_takes_one_run_where_that_is_far_from_being_refused(capture: str, count: int) -> None:
     (evidence,) = gathered(GOLDEN / "4.3.0" / capture).groups
     rows = [measure(r) for r in reconstruct(evidence).rebalances]
-    situation = situation_of(rows, max(r.ended_at_ms or 0 for r in rows) + 1_000, run_count=RUNS)
+    situation = situation_of(rows, max(r.ended_at_ms or 0 for r in rows) + 1_000, run_count=FLEET_RUNS)
     fit_in_few_runs(situation)
     assert len(base_of(situation, LAST_STEP_MS)) == count
 
