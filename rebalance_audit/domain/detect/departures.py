@@ -195,10 +195,7 @@ def _expiry_advice(history: History, incident: Sequence[_GoneTogether], *, is_st
             "Else look for kills, memory limits and long pauses of the process."
         )
     if incident[0].step.rebalance.protocol_type == "connect":
-        return (
-            f"{client_advice.LOOK_AT_HOST} Workers know no static membership: one that is back within "
-            "scheduled.rebalance.max.delay.ms gets its tasks again, else they go to the others when the delay ends."
-        )
+        return f"{client_advice.LOOK_AT_HOST} {client_advice.WORKER_BACK}"
     gone = [m for d in incident for m in d.members]
     until_ms = incident[-1].step.at_ms + history.limits.quiet_ms
     back = {
@@ -298,13 +295,19 @@ def dropped_member(history: History) -> list[Finding]:
                 incident,
                 did=f"{did}{limit}{waited}",
                 severity=Severity.WARNING,
-                advice=client_advice.dropped(client_advice.families(m for d in incident for m in d.members)),
+                advice=_dropped_advice(incident),
                 more_numbers={
                     "rebalance_timeout_ms": max(timeouts, default=None),
                     "broker_window_ms": max(windows, default=None),
                 },
             )
     return found
+
+
+def _dropped_advice(incident: Sequence[_GoneTogether]) -> str:
+    if incident[0].step.rebalance.protocol_type == "connect":
+        return client_advice.WORKER_DROPPED
+    return client_advice.dropped(client_advice.families(m for d in incident for m in d.members))
 
 
 def static_membership(history: History) -> list[Finding]:

@@ -16,8 +16,8 @@ from rebalance_audit.domain.detect.history import (
     refs_of,
 )
 from rebalance_audit.domain.detect.wording import duration
-from rebalance_audit.domain.kinds import GroupType, MemberChange, Severity
-from rebalance_audit.domain.model import Finding, Member
+from rebalance_audit.domain.kinds import MemberChange, Severity
+from rebalance_audit.domain.model import Finding, Member, Rebalance
 
 
 def flapping(history: History) -> list[Finding]:
@@ -59,7 +59,7 @@ def flapping(history: History) -> list[Finding]:
                     [m for s in part for m in s.rebalance.members if identity(m) == who],
                     is_static=who[0] == "instance",
                     by_poll_timeout=put_out * 2 >= len(part),
-                    group_type=part[-1].rebalance.group_type,
+                    rebalance=part[-1].rebalance,
                 ),
                 evidence=refs_of(part),
             )
@@ -76,11 +76,12 @@ def _sharing(history: History, who: Identity) -> int:
     return median_low(present) if present else 1
 
 
-def _flapping_advice(
-    members: Sequence[Member], *, is_static: bool, by_poll_timeout: bool, group_type: GroupType
-) -> str:
+def _flapping_advice(members: Sequence[Member], *, is_static: bool, by_poll_timeout: bool, rebalance: Rebalance) -> str:
+    """`rebalance`: the last of these."""
+    if rebalance.protocol_type == "connect":
+        return client_advice.WORKER_RESTARTS
     if by_poll_timeout:
         return "Its poll interval puts it out each time (RB006): let it do less per poll, or allow more time."
     if is_static:
         return "Find out what restarts it (its log before each leaving)."
-    return client_advice.restarts(client_advice.families(members), group_type)
+    return client_advice.restarts(client_advice.families(members), rebalance.group_type)

@@ -10,7 +10,7 @@ from rebalance_audit.domain.client_families import ALL, HABITS, ClientFamily, Fa
 from rebalance_audit.domain.detect import client_advice, detect_group
 from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.model import Finding
-from tests.domain.detect.group_story import GroupStory, a_group
+from tests.domain.detect.group_story import GroupStory, a_connect_cluster, a_group
 
 BROKEN = "short_buffer at byte 18 of the subscription, field ownedPartitions"
 KAFKA_GO = {"client_libraries": ("kafka-go",), "undecoded": BROKEN}
@@ -77,6 +77,19 @@ def test_members_without_a_session_of_their_own_are_not_sent_to_set_one() -> Non
     assert "group.consumer.session.timeout.ms" in client_advice.static_slot(ALL, GroupType.CONSUMER)
     assert "group.instance.id" not in client_advice.restarts(ALL, GroupType.SHARE)
     assert "cooperative" not in client_advice.deploy(ALL, GroupType.CONSUMER)
+
+
+def test_workers_of_connect_are_told_of_no_setting_of_consumers() -> None:
+    """They take no group.instance.id, have no max.poll.interval.ms and no poll loop (DistributedConfig)."""
+    story = a_connect_cluster().joins("w1", "w2", "w3", at_s=0)
+    story.again(range(8), lambda s, turn: s.deploys("w2", from_s=600 + 100 * turn, each_s=20))
+    (restarted,) = found(story, "RB005")
+    (dropped,) = found(a_connect_cluster().joins("w1", "w2", at_s=0).is_dropped("w2", at_s=60), "RB008")
+    advice = f"{restarted.advice} {dropped.advice}"
+    assert "scheduled.rebalance.max.delay.ms" in advice
+    assert "rebalance.timeout.ms of the workers" in advice
+    for not_of_workers in ("group.instance.id", "max.poll.interval.ms", "poll loop", "whatif"):
+        assert not_of_workers not in advice
 
 
 def test_one_that_is_back_under_the_id_of_its_process_lived_on() -> None:
