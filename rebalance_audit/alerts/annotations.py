@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from rebalance_audit.alerts.state import locked, state_of
 from rebalance_audit.alerts.target import AlertError, NoTargetError
+from rebalance_audit.warehouse.advice import weigh_to_send
 
 NOTE = "annotations"
 TAG = "rebalance-audit"
@@ -54,6 +55,7 @@ def _annotations(opened: Any, from_ms: int | None) -> Iterator[tuple[str, dict[s
         " FROM gold.incident WHERE NOT expected AND (?::BIGINT IS NULL OR last_at_ms >= ?) ORDER BY first_at_ms, 1, 2",
         [from_ms, from_ms],
     ).to_pylist()
+    weigh_to_send(incidents, opened)
     for row in incidents:
         text = row["title"] if row["advice"] is None else f"{row['title']}. {row['advice']}"
         tags = [row["incident_id"], row["kind"], row["severity"], row["status"], f"cluster:{row['cluster_id']}"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,8 @@ class AlertRound:
     became graver, and its end."""
     routes: Routes | None = None
     """Which target gets which; without, each gets all."""
+    advised: Callable[[Sequence[Incident]], Sequence[Incident]] | None = None
+    """The same incidents with what stored replays say in their advice; without, it is sent as it is stored."""
 
     @cached_property
     def current(self) -> Sequence[Incident]:
@@ -60,6 +62,17 @@ class AlertRound:
     def silence_of(self, incident: Incident) -> Response | None:
         stands = self.stands.get(incident.incident_id)
         return None if stands is None else stands.silenced
+
+    def messages(self, incidents: Iterable[Incident], key: str, state: Mapping[str, Any]) -> list[News]:
+        """The news as it is sent. Only a message about an open incident has advice."""
+        found = list(self.news(incidents, key, state))
+        opened = [news.incident for news in found if news.status == "open"]
+        if self.advised is None or not opened:
+            return found
+        said = {i.incident_id: i for i in self.advised(opened)}
+        return [
+            replace(news, incident=said[news.incident.incident_id]) if news.status == "open" else news for news in found
+        ]
 
     def news(self, incidents: Iterable[Incident], key: str, state: Mapping[str, Any]) -> Iterator[News]:
         """What the target with this key has not had yet, of `incidents`, by what `state` says it was sent.

@@ -49,7 +49,7 @@ def would_be_sent(asked: AlertRound, targets: Sequence[str], place: Place) -> It
     state = read_state(place)
     for sender in senders:
         incidents = asked.of_target(sender.key, [each.key for each in senders])
-        for news in asked.news(incidents, sender.key, state):
+        for news in asked.messages(incidents, sender.key, state):
             yield f"[{sender.name}] {title(news)}\n{body(news)}"
 
 
@@ -78,7 +78,7 @@ class _Sending:
         asked, state = self._asked, self.state
         is_new = sender.key not in state["delivered"]
         remember_past(state, sender.key, [i for i in incidents if is_new or asked.is_silenced(i)])
-        pending = list(asked.news(incidents, sender.key, state))
+        pending = asked.messages(incidents, sender.key, state)
         waiting = {news.incident.incident_id: news for news in pending}
         try:
             for sent in sender.send(pending):

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 from rebalance_audit.alerts.state import locked, state_of
 from rebalance_audit.alerts.target import AlertError, NoTargetError
 from rebalance_audit.domain.traces import TraceSpan, spans_of
+from rebalance_audit.warehouse.advice import weigh_to_send
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -49,6 +50,7 @@ def send_traces(
             [from_ms, from_ms],
         ).to_pylist()
         there = {f"{row['cluster_id']}/{row['incident_id']}" for row in incidents}
+        weigh_to_send([i for i in incidents if f"{i['cluster_id']}/{i['incident_id']}" not in sent], opened)
         parts = {name: list(ids) for name, ids in note.get(f"{shown}{_IN_PART}", {}).items()}
         try:
             for incident in incidents:

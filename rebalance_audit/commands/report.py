@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Collection
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -168,12 +169,14 @@ def send(
     from rebalance_audit.alerts.sending import send_alerts, would_be_sent
     from rebalance_audit.domain.detect.wording import counted
     from rebalance_audit.domain.incidents import incident_of
+    from rebalance_audit.warehouse.advice import advised
     from rebalance_audit.warehouse.responses import responses
 
     rows = opened.query(*selection(known_table("gold.incident"))).to_pylist()
     asked = AlertRound(
         [incident_of(row) for row in rows], min_severity=least, is_all=True, except_ids=except_ids,
         responses=responses(opened), now_ms=time.time_ns() // 1_000_000, routes=routes,
+        advised=partial(advised, opened=opened),
     )  # fmt: skip
     place = state or alert_state(opened)
     if dry_run:

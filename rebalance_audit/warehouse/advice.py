@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
+import duckdb
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
 from rebalance_audit.domain.detect.client_advice import WEIGHS
-from rebalance_audit.domain.explain.replayed import SettingsVerdict, verdict, weighed
-from rebalance_audit.domain.replay.candidates import ADVISED_WITHOUT_ASKING
+from rebalance_audit.domain.explain.verdicts import SettingsVerdict, unreplayed, verdict, weighed
+from rebalance_audit.domain.incidents import Incident
+from rebalance_audit.domain.replay.settings import ADVISED_WITHOUT_ASKING
+from rebalance_audit.warehouse.storage import WarehouseError
+from rebalance_audit.warehouse.warehouse import Warehouse
 
 _REPLAYS = """
 SELECT cluster_id, group_id, settings, saved_seconds, saved_lower_seconds, saved_upper_seconds FROM gold.whatif
-WHERE list_contains(?::VARCHAR[], group_id) AND list_has_any(settings, ?::VARCHAR[])
+WHERE list_contains(?::VARCHAR[], group_id) AND (len(settings) = 0 OR list_has_any(settings, ?::VARCHAR[]))
 ORDER BY cluster_id, group_id, place
 """
 
@@ -22,19 +30,44 @@ class Ask(Protocol):
 
 
 def weigh(rows: Iterable[dict[str, Any]], ask: Ask) -> None:
-    """Change the advice of these rows of gold.finding or gold.incident where it is about a setting that was replayed
-    for their one group. `ask` reads the published tables."""
+    """Change the advice of these rows of gold.finding or gold.incident where it is about a setting that is replayed for
+    their one group: what its replay says, or that none is stored. `ask` reads the published tables."""
     groups_of = [(row, _groups(row)) for row in rows if WEIGHS in (row.get("advice") or "")]
     concerned = [(row, groups[0]) for row, groups in groups_of if len(groups) == 1]
     if not concerned:
         return
     said: dict[tuple[str, str], list[SettingsVerdict]] = defaultdict(list)
+    without: set[tuple[str, str]] = set()
     for r in ask(_REPLAYS, [sorted({group for _, group in concerned}), sorted(ADVISED_WITHOUT_ASKING)]):
+        place = r["cluster_id"], r["group_id"]
         found = verdict(r["settings"], r["saved_seconds"], r["saved_lower_seconds"], r["saved_upper_seconds"])
         if found is not None:
-            said[r["cluster_id"], r["group_id"]].append(found)
+            said[place].append(found)
+        elif not r["settings"]:
+            without.add(place)
     for row, group in concerned:
-        row["advice"] = weighed(row["advice"], said.get((row["cluster_id"], group), ()))
+        place = row["cluster_id"], group
+        otherwise = unreplayed(group, predicts_nothing=place in without)
+        row["advice"] = weighed(row["advice"], said.get(place, ()), otherwise)
+
+
+def weigh_to_send(rows: Sequence[dict[str, Any]], opened: Warehouse) -> None:
+    """`weigh` for what is sent: it does not wait for a table that cannot be read, the advice stays as it is stored."""
+    before = [row.get("advice") for row in rows]
+    try:
+        weigh(rows, lambda sql, params: opened.query(sql, params).to_pylist())
+    except (duckdb.Error, DeltaError, pa.ArrowException, OSError, WarehouseError):
+        for row, advice in zip(rows, before, strict=True):
+            row["advice"] = advice
+
+
+def advised(incidents: Sequence[Incident], opened: Warehouse) -> list[Incident]:
+    """The same incidents with advice as the app shows it."""
+    rows: list[dict[str, Any]] = [
+        {"cluster_id": i.cluster_id, "group_ids": i.group_ids, "advice": i.advice} for i in incidents
+    ]
+    weigh_to_send(rows, opened)
+    return [replace(i, advice=row["advice"]) for i, row in zip(incidents, rows, strict=True)]
 
 
 def _groups(row: Mapping[str, Any]) -> Sequence[str]:

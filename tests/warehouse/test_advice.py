@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyarrow as pa
+import pytest
+from deltalake.exceptions import DeltaError
+
 from rebalance_audit.domain.detect.client_advice import WEIGH_STATIC
-from rebalance_audit.warehouse.advice import weigh
+from rebalance_audit.warehouse.advice import advised, weigh
+from rebalance_audit.warehouse.storage import TableGoneError
+from rebalance_audit.warehouse.warehouse import Warehouse
+from tests.alerts.incidents import an_incident
 
 ADVICE = f"A group.instance.id spares the others, {WEIGH_STATIC}."
 SAID = "replayed with group.instance.id=auto, this group would have stood still for 43.3 partition-seconds (likely"
@@ -27,7 +36,7 @@ class Stored:
             "saved_upper_seconds": -36.6,
         }
         nothing = dict.fromkeys(("saved_seconds", "saved_lower_seconds", "saved_upper_seconds"))
-        return [row, row | {"cluster_id": "b"} | nothing]
+        return [row, row | {"cluster_id": "b", "settings": []} | nothing]
 
 
 def finding(**more: Any) -> dict[str, Any]:
@@ -50,7 +59,9 @@ def test_a_replay_is_of_one_group_of_one_cluster() -> None:
     ]
     weigh(rows, Stored())
     assert [SAID in row["advice"] for row in rows] == [True, True, False, False, False, False, False]
-    assert all(row["advice"] == ADVICE for row in rows[2:])
+    assert "a replay of this group predicts nothing, `rebalance-audit whatif orders` says why" in rows[2]["advice"]
+    assert "no replay of this group weighs it yet, `rebalance-audit whatif billing` does" in rows[3]["advice"]
+    assert all(row["advice"] == ADVICE for row in rows[4:])
 
 
 def test_nothing_is_asked_where_no_advice_is_about_what_was_replayed() -> None:
@@ -64,3 +75,13 @@ def test_one_question_is_asked_for_all_rows_and_of_their_groups_alone() -> None:
     weigh([finding(), finding(subject="billing"), incident("orders")], stored)
     ((groups, _),) = stored.asked
     assert groups == ["billing", "orders"]
+
+
+@pytest.mark.parametrize("fault", [duckdb.IOException("gone"), TableGoneError("gone"), OSError("away"), DeltaError()])
+def test_what_cannot_be_read_leaves_the_advice_of_an_alert_as_it_is_stored(fault: Exception, tmp_path: Path) -> None:
+    class Damaged(Warehouse):
+        def query(self, *args: Any, **kwargs: Any) -> pa.Table:
+            raise fault
+
+    (sent,) = advised([an_incident(cluster_id="a", advice=ADVICE)], Damaged.open(tmp_path, create=True))
+    assert sent.advice == ADVICE

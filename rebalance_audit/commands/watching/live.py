@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rebalance_audit.commands.output import note
@@ -117,6 +118,7 @@ class LiveWatch:
         from rebalance_audit.alerts.news import AlertRound
         from rebalance_audit.alerts.sending import send_alerts
         from rebalance_audit.domain.detect.wording import counted
+        from rebalance_audit.warehouse.advice import advised
         from rebalance_audit.warehouse.responses import responses
         from rebalance_audit.warehouse.warehouse import Warehouse
 
@@ -126,7 +128,7 @@ class LiveWatch:
             opened = Warehouse.open(self._rounds.opened.location)  # the other is the main thread's
             asked = AlertRound(
                 incidents, is_live=True, responses=responses(opened), now_ms=time.time_ns() // 1_000_000,
-                routes=self._rounds.routes,
+                routes=self._rounds.routes, advised=partial(advised, opened=opened),
             )  # fmt: skip
             sent = send_alerts(asked, self._rounds.alert_to, self._rounds.alert_state)
         except Exception as error:  # the tables say it, when they can be written again

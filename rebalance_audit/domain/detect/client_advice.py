@@ -21,7 +21,7 @@ from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.model import Member
 
 WEIGHS = "`rebalance-audit whatif` weighs both"
-"""Where a replay of the group is there, what it says stands in place of this (explain/replayed.py)."""
+"""Where a replay of the group is there, what it says stands in place of this (explain/verdicts.py)."""
 WEIGH_STATIC = f"but its partitions wait for it: {WEIGHS}"
 """Static membership removed all rebalances of a rolling restart, and tripled its downtime (docs/whatif.md)."""
 WEIGH_STICKY = f"but what moves then waits for a second rebalance: {WEIGHS}"

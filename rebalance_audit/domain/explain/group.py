@@ -18,8 +18,9 @@ from rebalance_audit.domain.explain.hints import not_seen_in, would_have_helped
 from rebalance_audit.domain.explain.incidents import answer, incident_lines, is_part_of
 from rebalance_audit.domain.explain.layout import aside, hanging
 from rebalance_audit.domain.explain.rebalance import RebalanceStory, exact, exact_bounds, story_of
-from rebalance_audit.domain.explain.replayed import replay_advised, verdict_on, weighed
+from rebalance_audit.domain.explain.replayed import replay_advised
 from rebalance_audit.domain.explain.standstills import StandstillStory, standstill_stories
+from rebalance_audit.domain.explain.verdicts import verdict_on, weighed
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.kinds import FindingStatus, GroupType, Mode, Outcome, RebalanceKind, Severity
 from rebalance_audit.domain.libraries import with_libraries

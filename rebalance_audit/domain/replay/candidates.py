@@ -14,15 +14,6 @@ from .situation import JAVA_STARTS_MS, Situation
 
 DRAWN_APART_MS = 2 * JAVA_STARTS_MS
 """Two starts may come so much closer in a run than they were."""
-ADVISED_WITHOUT_ASKING = frozenset(
-    {
-        "group.instance.id=auto",
-        "partition.assignment.strategy=cooperative-sticky",
-        "group.protocol=consumer",
-        "connect.protocol=sessioned",
-    }
-)
-"""What general advice names, alone or with others: worth an answer where it saves nothing, too."""
 
 
 def candidates(situation: Situation) -> list[list[str]]:

@@ -13,8 +13,9 @@ from math import inf
 
 from rebalance_audit.domain.model import Rebalance
 
-from .candidates import ADVISED_WITHOUT_ASKING, candidates
+from .candidates import candidates
 from .requests import RequestError
+from .settings import ADVISED_WITHOUT_ASKING
 from .situation import LAST_STEP_MS, Situation, TooLittle, base_of, situation_of
 from .whatif import (
     COST_SLACK,

@@ -9,6 +9,15 @@ ASSIGNORS = (*EAGER_ASSIGNORS, "cooperative-sticky")
 SERVER_ASSIGNORS = ("uniform", "range")
 CONNECT_PROTOCOLS = ("eager", "compatible", "sessioned")
 """connect.protocol; in `assignor` of a Connect group. A group record calls the eager one `default`."""
+ADVISED_WITHOUT_ASKING = frozenset(
+    {
+        "group.instance.id=auto",
+        "partition.assignment.strategy=cooperative-sticky",
+        "group.protocol=consumer",
+        "connect.protocol=sessioned",
+    }
+)
+"""What general advice names, alone or with others: worth an answer where it saves nothing, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ import pytest
 from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.detect.client_advice import WEIGH_STATIC, WEIGH_STICKY, WEIGHS
 from rebalance_audit.domain.explain.group import Explanation, explain, explain_text
-from rebalance_audit.domain.explain.replayed import SettingsVerdict, replay_advised, verdict, verdict_on, weighed
+from rebalance_audit.domain.explain.replayed import replay_advised
+from rebalance_audit.domain.explain.verdicts import SettingsVerdict, unreplayed, verdict, verdict_on, weighed
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
@@ -53,6 +54,20 @@ def test_advice_that_nobody_replayed_says_where_to_ask() -> None:
     assert weighed(ADVICE, [SettingsVerdict(STICKY, -20.0, -30.0, -10.0)]) == ADVICE
     assert weighed("Look at that host.", [SettingsVerdict(STATIC, -20.0, -30.0, -10.0)]) == "Look at that host."
     assert weighed(None, [SettingsVerdict(STATIC, -20.0, -30.0, -10.0)]) is None
+
+
+def test_where_no_replay_is_stored_the_command_for_one_is_said() -> None:
+    assert weighed(ADVICE, [], unreplayed("orders", predicts_nothing=False)) == (
+        "A group.instance.id spares the others, but its partitions wait for it: no replay of this group weighs it yet, "
+        "`rebalance-audit whatif orders` does. A shorter session shortens the wait."
+    )
+    refused = unreplayed("orders", predicts_nothing=True)
+    assert refused == "a replay of this group predicts nothing, `rebalance-audit whatif orders` says why"
+
+
+@pytest.mark.parametrize("name", ["a b", "x; rm -rf ~", "`id`", "-w", "$(id)", "", "g" * 81, "größe", "<b>"])
+def test_a_name_that_is_no_plain_word_is_in_no_command(name: str) -> None:
+    assert unreplayed(name, predicts_nothing=False).endswith("`rebalance-audit whatif GROUP` does")
 
 
 def test_a_replay_that_says_nothing_or_of_what_nobody_advises_is_no_verdict() -> None:

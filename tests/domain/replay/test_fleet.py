@@ -9,7 +9,7 @@ import pytest
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import Rebalance, from_row, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.domain.replay.candidates import ADVISED_WITHOUT_ASKING, candidates
+from rebalance_audit.domain.replay.candidates import candidates
 from rebalance_audit.domain.replay.fleet import (
     ASKED_OF_LISTED,
     ASKED_OF_REBALANCES,
@@ -18,6 +18,7 @@ from rebalance_audit.domain.replay.fleet import (
     advice_of,
     fit_in_few_runs,
 )
+from rebalance_audit.domain.replay.settings import ADVISED_WITHOUT_ASKING
 from rebalance_audit.domain.replay.situation import FEWEST_REBALANCES, LAST_STEP_MS, RUNS_BY_NAME, base_of, situation_of
 from rebalance_audit.domain.replay.whatif import SMALL_SHARE, fit_of, option_of, ranked
 from tests.captures import GOLDEN, gathered
