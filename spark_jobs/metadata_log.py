@@ -123,8 +123,11 @@ class BronzeOfClusters:
     def _read(self, table: str, columns: Sequence[str], where: str) -> pa.Table:
         found = row_groups_of(self._warehouse.files(table, self._until[table]), "cluster_id", self._clusters)
         files = list(dict.fromkeys(group.file for group in found))
+        first, last = literal(min(self._clusters)), literal(max(self._clusters))
         listed = ", ".join(map(literal, self._clusters))
-        return self._warehouse.read_files(table, files, columns, f"{where} AND cluster_id IN ({listed})")
+        # DuckDB compares with bounds while it reads, and asks all else, a list too, of the rows that are left.
+        of_clusters = f"cluster_id >= {first} AND cluster_id <= {last} AND cluster_id IN ({listed})"
+        return self._warehouse.read_files(table, files, columns, f"{where} AND {of_clusters}")
 
 
 def _of(rows: pa.Table, cluster_id: str) -> pa.Table:
@@ -135,13 +138,15 @@ _ROWS_AT_ONCE = 200_000
 
 
 def portions_of(warehouse: Warehouse, clusters: Iterable[str], until: Mapping[str, int]) -> list[list[str]]:
-    """These clusters in their order, those together that have so many rows in bronze together."""
+    """These clusters in their order, those together that have about so many rows in bronze together. What a row group
+    holds is divided among its clusters: each portion reads a row group that it shares with others again."""
     wanted = sorted(clusters)
     rows: Counter[str] = Counter()
     for table in ("bronze.record", "bronze.log_line"):
         for held in (held for file in warehouse.files(table, until[table]) for held in held_in(file, "cluster_id")):
-            for cluster_id in held.among(wanted):
-                rows[cluster_id] += held.row_count
+            inside = held.among(wanted)
+            for cluster_id in inside:
+                rows[cluster_id] += held.row_count // len(inside)
     ends = accumulate(rows[cluster_id] for cluster_id in wanted)
     portions = zip((end // _ROWS_AT_ONCE for end in ends), wanted, strict=True)
     return [[cluster_id for _, cluster_id in of_portion] for _, of_portion in groupby(portions, key=itemgetter(0))]

@@ -44,11 +44,18 @@ def test_honest_lines_of_coordinators_cost_nothing(tmp_path: Path) -> None:
     assert shown_at(tmp_path, [EXPANDED.format(0), honest, EXPANDED.format(1)]) == [0, 1]
 
 
-def test_clusters_are_read_together_up_to_some_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("clusters_of_a_file", [1, 4])
+def test_clusters_are_read_together_up_to_some_rows(
+    clusters_of_a_file: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
     where = {"node": "broker-1", "file_name": "server.log", "file_id": "f", "landing": "a test"}
-    for cluster_id in "abcd":
-        rows = [where | {"cluster_id": cluster_id, "byte": at, "text": EXPANDED.format(at)} for at in range(10)]
+    for at in range(0, 4, clusters_of_a_file):
+        rows = [
+            where | {"cluster_id": cluster_id, "byte": byte, "text": EXPANDED.format(byte)}
+            for cluster_id in "abcd"[at : at + clusters_of_a_file]
+            for byte in range(10)
+        ]
         warehouse.append("bronze.log_line", rows_to_table("bronze.log_line", rows))
     until = {"bronze.record": -1, "bronze.log_line": warehouse.version("bronze.log_line") or 0}
     for at_once, portions in ((1_000, 1), (25, 2), (1, 4)):
@@ -61,3 +68,5 @@ def test_clusters_are_read_together_up_to_some_rows(tmp_path: Path, monkeypatch:
             for cluster_id in together:
                 assert set(bronze.lines(cluster_id)["cluster_id"].to_pylist()) == {cluster_id}
                 assert len(controller_lines(bronze.lines(cluster_id), {})) == 10
+    ends = BronzeOfClusters(warehouse, ["a", "d"], until)
+    assert [ends.lines(cluster_id).num_rows for cluster_id in "abcd"] == [10, 0, 0, 10]
