@@ -113,8 +113,10 @@ def _static_membership(rebalances: Sequence[Rebalance]) -> list[str]:
         at_ms = r.assigned_at_ms if r.assigned_at_ms is not None else r.started_at_ms
         if at_ms is None or r.protocol_type == "connect" or r.group_type not in (GroupType.CLASSIC, GroupType.CONSUMER):
             continue
+        since_ms = next((t for t in (r.started_at_ms, r.started_lower_ms) if t is not None), at_ms)
         put_out = {m for t in r.triggers if t.trigger in PUT_OUT for m in t.members}
-        for member in r.members:
+        # who left comes first: a quick restart leaves and joins in one rebalance, in the order of its two random ids
+        for member in sorted(r.members, key=lambda m: m.change != MemberChange.LEFT):
             who = identity(member)
             if member.group_instance_id is not None or member.member_id in put_out:
                 continue
@@ -122,7 +124,7 @@ def _static_membership(rebalances: Sequence[Rebalance]) -> list[str]:
                 continue  # its library knows no static members
             names[who] = label(member)
             if member.change == MemberChange.LEFT:
-                gone_at[who], left_in[who] = at_ms, r.rebalance_id
+                gone_at[who], left_in[who] = since_ms, r.rebalance_id
             elif member.change == MemberChange.JOINED and who in gone_at:
                 away_ms = at_ms - gone_at.pop(who)
                 if away_ms <= _RETURN_WINDOW_MS:

@@ -209,6 +209,27 @@ def test_a_restarting_member_could_have_been_static() -> None:
     )
 
 
+@pytest.mark.parametrize(("old", "new"), [("c2-1f26", "c2-8dcb"), ("c2-8dcb", "c2-1f26")])
+def test_a_restart_within_one_rebalance_counts_whatever_its_member_ids(old: str, new: str) -> None:
+    """As seen on 4.3.0 in a deploy: it left, and joined 1.1 s later in the generation that its leaving began."""
+    [rebalance] = a_group().joins("c1", "c2", at_s=0).rebalances[-1:]
+    members = sorted(
+        (
+            Member(member_id="c1-id", client_id="c1", client_host="/10.0.0.7"),
+            Member(member_id=old, client_id="c2", client_host="/10.0.0.8", change=MemberChange.LEFT),
+            Member(member_id=new, client_id="c2", client_host="/10.0.0.8", change=MemberChange.JOINED),
+        ),
+        key=lambda member: member.member_id,
+    )
+    restarted = replace(
+        rebalance, rebalance_id="orders:9", generation_id=9, trigger=Cause.MEMBER_LEFT, members=tuple(members),
+        started_at_ms=AT_MS, assigned_at_ms=AT_MS + 2_400,
+    )  # fmt: skip
+    [said] = explain("orders", [restarted]).would_have_helped[:1]
+    assert said.startswith("c2 (/10.0.0.8) left and came back (once in all), away for at most 2.4 s: ")
+    assert "would have spared up to 1 of 1 rebalance," in said
+
+
 @pytest.mark.parametrize(
     ("libraries", "setting"), [(None, "max.poll.interval.ms"), (("kafka-python",), "max_poll_interval_ms")]
 )
