@@ -110,10 +110,20 @@ class LiveCluster:
             return {}
         try:
             found = self._admin.list_offsets(asked, request_timeout=self.timeout_s)
-            return {(p.topic, p.partition): answer.result().offset for p, answer in found.items()}
+            ends = {(p.topic, p.partition): answer.result().offset for p, answer in found.items()}
         except KafkaException as error:
             self._admin.poll(0)
             raise self._no_answer(error) from error
+        # of a leader that did not answer in time the client gives an invalid offset, and no error
+        unknown = sorted(place for place, end in ends.items() if end < 0)
+        if unknown:
+            (topic, partition), others = unknown[0], len(unknown) - 1
+            more = f" (and {others} more)" if others else ""
+            raise Retryable(
+                f"The leader of {topic}-{partition}{more} did not answer within {self.timeout_s:g} s; "
+                f"look at that broker and the network."
+            )
+        return ends
 
     def take_errors(self) -> list[str]:
         """The errors that the client reported since the last call, each once."""

@@ -60,5 +60,5 @@ class SourceProbe:
         stuck = [p for p, at in places.items() if ends.get(at, 0) > landed[p] and before.get(p) == landed[p]]
         if not stuck:
             return None
-        others = f", and so do {len(stuck) - 1} others" if len(stuck) > 1 else ""
-        return f"{stuck[0]} holds records that are not landed{others}."
+        holds = f"(and {len(stuck) - 1} more) hold" if len(stuck) > 1 else "holds"
+        return f"{stuck[0]} {holds} records that are not landed."

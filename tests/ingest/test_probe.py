@@ -7,11 +7,13 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_INVALID, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo
 
 from ingest.broker import LiveCluster
 from ingest.collect_settings import CollectSettings
@@ -57,6 +59,33 @@ def test_a_broker_with_nothing_new_is_idle_and_one_with_news_that_nobody_lands_i
     monkeypatch.setattr(LiveCluster, "end_offsets", _away)
     assert probe.faults() == {name: "away"}
     assert probe.cluster_id == known  # what the alert about it names
+
+
+def test_a_leader_that_does_not_answer_in_time_is_a_fault(
+    mock_broker: Producer, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As seen on a broker of 4.3.0 that was frozen: librdkafka gives the offset -1001 after the time, and no error."""
+    settings = CollectSettings(client_config={"bootstrap.servers": address}, until_end=True, connect_topics={})
+    mock_broker.produce(OFFSETS, key=b"k", value=b"v", partition=1)
+    assert mock_broker.flush(10) == 0
+    landing = Landing(tmp_path)
+    collect(settings, landing)
+    probe = SourceProbe(settings, landing)
+    assert list(probe.faults().values()) == [None]
+
+    def unanswered(_: object, asked: dict[TopicPartition, object], **__: object) -> dict[TopicPartition, Future[Any]]:
+        answers: dict[TopicPartition, Future[Any]] = {place: Future() for place in asked}
+        for answer in answers.values():
+            answer.set_result(ListOffsetsResultInfo(OFFSET_INVALID, -1, -1))
+        return answers
+
+    with monkeypatch.context() as frozen:
+        frozen.setattr(AdminClient, "list_offsets", unanswered)
+        (fault,) = probe.faults().values()
+    assert fault == (
+        f"The leader of {OFFSETS}-0 (and 3 more) did not answer within 5 s; look at that broker and the network."
+    )
+    assert list(probe.faults().values()) == [None]
 
 
 def test_what_the_settings_say_of_a_cluster_is_its_id_until_the_brokers_answer(
