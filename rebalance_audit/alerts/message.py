@@ -62,7 +62,8 @@ def body(news: News) -> str:
     if news.status == "open":
         if i.advice:
             lines.append(f"What to do: {safe(i.advice, _TEXT_WIDTH)}")
-        lines.append(f"Evidence: {'  '.join(safe(ref, _REF_WIDTH) for ref in i.evidence[:EVIDENCE_SHOWN])}")
+        if i.evidence:
+            lines.append(f"Evidence: {'  '.join(safe(ref, _REF_WIDTH) for ref in i.evidence[:EVIDENCE_SHOWN])}")
         lines.append(f"Runbook: {runbook_url(i)}")
     return "\n".join(lines)
 

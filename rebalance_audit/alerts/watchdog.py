@@ -11,6 +11,8 @@ from rebalance_audit.domain.kinds import Severity
 
 STATE = "watchdog"
 """Where a warehouse remembers what was sent, beside that of its incidents."""
+COLLECTOR = "the collector"
+"""The source that is named when none of them can be taken in."""
 
 
 class Watchdog:
@@ -24,11 +26,19 @@ class Watchdog:
         self._said_of: dict[str, str] = {}
         """What the cluster was called when each stopped last: an alert ends under the name it began with."""
 
-    def look(self, cluster_id: str, faults: Mapping[str, str | None], now_ms: int) -> list[Incident]:
+    def look(
+        self, cluster_id: str, faults: Mapping[str, str | None], now_ms: int, held_up: str | None = None
+    ) -> list[Incident]:
         """The state of each source, as an incident. It is `open` only after the limit. A source that never stopped is
-        `over`, and no alert is sent for it."""
+        `over`, and no alert is sent for it.
+
+        `held_up`: why nothing is taken in from any source. That is one trouble, so it is told of the collector. Then a
+        source that was stopped before stays so, and the time of any other begins when the collector is back.
+        """
         found = []
-        for source, fault in faults.items():
+        if held_up is not None:
+            faults = {s: (fault or held_up) if s in self._stopped_ms else None for s, fault in faults.items()}
+        for source, fault in {**faults, COLLECTOR: held_up}.items():
             since_ms = self._good_ms.get(source, self._began_ms)
             if fault is None:
                 self._good_ms[source] = now_ms

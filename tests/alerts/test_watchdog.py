@@ -19,7 +19,8 @@ def test_a_source_is_stopped_after_the_limit_and_over_at_its_first_sign() -> Non
     watchdog = Watchdog(5 * MINUTE_MS, 0)
     said = []
     for minute, fault in enumerate([None, None, "away", "away", "away", "away", "away", "away", None, "away"]):
-        (stand,) = watchdog.look("c", {"the brokers": fault}, minute * MINUTE_MS)
+        stand, collector = watchdog.look("c", {"the brokers": fault}, minute * MINUTE_MS)
+        assert collector.status == "over"
         said.append((stand.status, stand.first_at_ms // MINUTE_MS))
     # Good at minute 1; five minutes later it is stopped, since minute 1; back at minute 8.
     assert [status for status, _ in said] == [*["over"] * 6, "open", "open", "over", "over"]
@@ -30,9 +31,42 @@ def test_a_source_is_stopped_after_the_limit_and_over_at_its_first_sign() -> Non
 def test_a_source_that_never_gave_a_sign_is_counted_from_the_beginning() -> None:
     watchdog = Watchdog(MINUTE_MS, 10 * MINUTE_MS)
     assert watchdog.look("c", {"a": "away", "b": None}, 10 * MINUTE_MS)[0].status == "over"
-    stopped, fine = watchdog.look("c", {"a": "away", "b": None}, 11 * MINUTE_MS)
+    stopped, fine, _ = watchdog.look("c", {"a": "away", "b": None}, 11 * MINUTE_MS)
     assert (stopped.status, fine.status) == ("open", "over")
     assert stopped.story == "For 1 min nothing came from a. away"
+
+
+def test_what_holds_up_every_source_is_one_alert_about_the_collector(tmp_path: Path) -> None:
+    """A full disk beside a log folder that was away before: two troubles, whatever the number of sources."""
+    watchdog, receiver = Watchdog(2 * MINUTE_MS, 0), Webhook()
+    full = "The disk: No space left on device."
+    looks: list[tuple[str | None, str | None]] = [
+        (None, None), ("away", None), ("away", None), ("away", None), ("away", full), ("away", full), ("away", full),
+        (None, full), (None, None), (None, None),
+    ]  # fmt: skip
+    try:
+        for minute, (of_logs, held_up) in enumerate(looks):
+            faults = {"the brokers": held_up and "not landed", "the logs of b1": None, "the logs of b2": of_logs}
+            stands = watchdog.look("c", faults, minute * MINUTE_MS, held_up)
+            assert send(stands, [receiver.url], tmp_path / "state.json", is_live=True).failures == ()
+    finally:
+        receiver.close()
+    said = [(labels, " ".join(alert["annotations"]["description"].splitlines()[1:3]))
+            for labels, alert in zip(receiver.labels("subject"), receiver.alerts, strict=True)]  # fmt: skip
+    assert [(subject, text.partition(" ")[0].rstrip(":")) for subject, text in said] == [
+        ("the logs of b2", "since"), ("the collector", "since"), ("the logs of b2", "over"), ("the collector", "over"),
+    ]  # fmt: skip
+    assert said[1][1].endswith(f"For 2 min nothing came from the collector. {full}")
+    assert not any("Evidence:" in alert["annotations"]["description"] for alert in receiver.alerts)  # there is none
+
+
+def test_a_source_that_has_its_fault_after_the_collector_is_back_is_counted_from_then() -> None:
+    watchdog = Watchdog(2 * MINUTE_MS, 0)
+    looks = [(None, None), (None, "full"), ("behind", "full"), ("behind", "full"), ("behind", None), ("behind", None)]
+    stands = [watchdog.look("c", {"a": f}, n * MINUTE_MS, held_up) for n, (f, held_up) in enumerate(looks)]
+    assert [(a.status, collector.status) for a, collector in stands] == [
+        ("over", "over"), ("over", "over"), ("over", "open"), ("over", "open"), ("over", "over"), ("open", "over"),
+    ]  # fmt: skip
 
 
 def test_each_end_is_sent_once_and_a_second_stop_again(tmp_path: Path) -> None:

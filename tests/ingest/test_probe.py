@@ -158,13 +158,13 @@ def test_watch_stays_while_brokers_are_away_and_alerts_in_the_name_that_the_sett
         assert not list(tmp_path.glob("w/landing/record/*"))
         is_away.clear()
         _until(lambda: str(receiver.labels("incident_id")).count("stopped:") == 2)
+        _until(lambda: list(tmp_path.glob("w/landing/record/*")))
     finally:
         stopped.set()
         running.join(30)
         receiver.close()
     assert status == [0]
     assert set(receiver.labels("cluster")) == {known}
-    assert list(tmp_path.glob("w/landing/record/*"))
     assert capfd.readouterr().err.count("(after a while). Trying again every 0 s.") == 1
 
 

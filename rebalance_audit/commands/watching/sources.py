@@ -111,8 +111,8 @@ class SourceWatch(threading.Thread):
         wait_s = min(LOOK_S, self._limit_ms / 3000)
         while not self._stopped.wait(wait_s):
             held_up = None if self._collector is None else self._collector.held_up
-            faults = {source: fault or held_up for source, fault in probe.faults().items()}
-            stands = watchdog.look(probe.cluster_id or "unknown", faults, time.time_ns() // 1_000_000)
+            faults = probe.faults()
+            stands = watchdog.look(probe.cluster_id or "unknown", faults, time.time_ns() // 1_000_000, held_up)
             stopped = {i.culprits[0] for i in stands if i.status == "open"}
             for each in stands:
                 if each.culprits[0] in stopped ^ said:
