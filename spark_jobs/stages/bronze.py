@@ -87,8 +87,9 @@ def _put_aside(context: Run, table: str, files: Sequence[str]) -> bool:
 
 def _commit(context: Run, grain: Grain, landed: LandedFiles) -> None:
     floors = floors_of(context.warehouse, grain.stretch, grain.position)
-    taken = folded(context.warehouse, f"taken-{grain.noun}", grain.table, None, partial(taken_by, grain), form=1)
-    alone, overlapping = split_by_overlap(landed.new, taken or [], grain, floors, context.engine_for(landed.new))
+    # The note keeps the name that older runs gave it.
+    spans = folded(context.warehouse, f"taken-{grain.noun}", grain.table, None, partial(spans_of, grain), form=1)
+    alone, overlapping = split_by_overlap(landed.new, spans or [], grain, floors, context.engine_for(landed.new))
     for files, is_alone in ((alone, True), (overlapping, False)):
         if not files:
             continue
@@ -96,12 +97,12 @@ def _commit(context: Run, grain: Grain, landed: LandedFiles) -> None:
         batch_id = f"bronze:{grain.noun}:{os.path.basename(files[0])}"
         point = f"{grain.table}:{'adopted' if is_alone else 'merged'}"
         with context.staging_folder() as folder:
-            taken = (
+            new_rows = (
                 joined_landing_files(grain.noun, files, folder)
                 if is_alone
                 else _unseen(context, grain, files, floors, folder)
             )
-            context.add(grain.table, taken, batch_id, transaction, point)
+            context.add(grain.table, new_rows, batch_id, transaction, point)
 
 
 def _take_in_sources(context: Run) -> bool:
@@ -112,8 +113,8 @@ def _take_in_sources(context: Run) -> bool:
     try:
         batch_id = f"bronze:source:{os.path.basename(new[0])}"
         with context.staging_folder() as folder:
-            taken = joined_landing_files("source", new, folder)
-            context.add("bronze.source", taken, batch_id, landed.transaction(new))
+            new_rows = joined_landing_files("source", new, folder)
+            context.add("bronze.source", new_rows, batch_id, landed.transaction(new))
     except (QualityError, duckdb.Error, pa.ArrowInvalid):
         if not _put_aside(context, "bronze.source", new):
             raise
@@ -122,12 +123,12 @@ def _take_in_sources(context: Run) -> bool:
 
 
 _SPANS_AT_MOST = 8
-"""The most spans that are kept of a stretch. What lies between two near spans counts as taken, so that its rows have to
-be compared."""
+"""The most spans that are kept of a stretch. What lies between two near spans counts as there, so that rows that come
+in between have to be compared."""
 
 
-def taken_by(grain: Grain, known: list[Any] | None, files: Sequence[str]) -> list[Any]:
-    """[*stretch, first, last] of what these files hold, beside what is known."""
+def spans_of(grain: Grain, known: list[Any] | None, files: Sequence[str]) -> list[Any]:
+    """[*stretch, first, last] of each span of positions that these files hold or that is `known` already."""
     spans: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     for *stretch, first, last in known or []:
         spans.setdefault(tuple(stretch), []).append((first, last))
@@ -156,18 +157,18 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def split_by_overlap(
     new: Sequence[str],
-    taken: Sequence[Sequence[Any]],
+    spans: Sequence[Sequence[Any]],
     grain: Grain,
     floors: pa.Table | None = None,
     engine: Engine | None = None,
 ) -> tuple[list[str], list[str]]:
-    """New files without repeats, in themselves and beside what is `taken` (rows of a stretch, the first and the last
-    position) and earlier new ones, nor anything below the floor that retention has set; and the other new files.
+    """New files without repeats, in themselves and beside what is there (`spans`, as `spans_of` gives them) and earlier
+    new ones, nor anything below the floor that retention has set; and the other new files.
 
     Ranges are compared, not rows: a file that would fit into a gap is only rewritten for nothing.
     """
     known = _Spans()
-    for *stretch, first, last in taken:
+    for *stretch, first, last in spans:
         known.add(tuple(stretch), first, last)
     for *stretch, floor in _tuples(floors) if floors is not None else ():
         known.add(tuple(stretch), -1, floor - 1)

@@ -94,7 +94,7 @@ def run(context: Run) -> bool:
         context.replace(OUTPUT, files, keys, batch.batch_id, batch.transaction)
     if context.awaited is None:
         # After the commit: if this is lost, more groups are looked at again.
-        note = {"seen_until_ms": seen, "limits": _named(context), "left": as_noted(still_left)}
+        note = {"seen_until_ms": seen, "limits": _limits_text(context), "left": as_noted(still_left)}
         context.warehouse.remember(NAME, note)
     return True
 
@@ -126,7 +126,7 @@ def _due(context: Run, batch: Batch, seen: Mapping[str, int]) -> set[Place]:
     warehouse, limits = context.warehouse, context.limits
     noted = warehouse.recall(NAME)
     # With other limits any finding may change.
-    before: dict[str, int] = noted.get("seen_until_ms", {}) if noted.get("limits") == _named(context) else {}
+    before: dict[str, int] = noted.get("seen_until_ms", {}) if noted.get("limits") == _limits_text(context) else {}
     files = warehouse.files(TASKS, batch.until[TASKS])
     with_lasting = list(dict.fromkeys(group.file for group in row_groups_of(files, "to_ms", with_null=True)))
     tasks = warehouse.read_files(TASKS, with_lasting, [*GROUP, "state"], "to_ms IS NULL").to_pylist()
@@ -172,8 +172,8 @@ def _tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
     return zip(*(rows[name].to_pylist() for name in rows.schema.names), strict=True)
 
 
-def _named(context: Run) -> str:
-    """The limits as a note names them."""
+def _limits_text(context: Run) -> str:
+    """The limits in force, as the note of a run has them."""
     return repr(context.limits)
 
 
@@ -301,7 +301,7 @@ def _undecoded(context: Run, batch: Batch) -> list[UndecodedCount]:
 
 def _conflicts(context: Run, batch: Batch) -> list[CopyConflict]:
     columns = ["cluster_id", "topic", "partition", "offset", "timestamp_ms"]
-    # Copies of the metadata log are many on purpose; stage_reassign looks where they disagree.
+    # Each node has a copy of the metadata log; `spark_jobs.stages.reassign` looks where they disagree.
     where = f"copy > 0 AND NOT starts_with(topic, '{METADATA_TOPIC}')"
     files = context.warehouse.files("bronze.record", batch.until["bronze.record"])
     with_copies = [file for file in files if (most := greatest(file, ("copy",))) is None or most > 0]
@@ -315,11 +315,11 @@ def _conflicts(context: Run, batch: Batch) -> list[CopyConflict]:
             cluster_id=cluster_id,
             topic=topic,
             partition=partition,
-            count=len({offset for offset, _ in seen}),
-            first_ref=record_ref(topic, partition, min(seen)[0]),
-            last_ref=record_ref(topic, partition, max(seen)[0]),
-            first_at_ms=min(at_ms for _, at_ms in seen),
-            last_at_ms=max(at_ms for _, at_ms in seen),
+            count=len({offset for offset, _ in copies}),
+            first_ref=record_ref(topic, partition, min(copies)[0]),
+            last_ref=record_ref(topic, partition, max(copies)[0]),
+            first_at_ms=min(at_ms for _, at_ms in copies),
+            last_at_ms=max(at_ms for _, at_ms in copies),
         )
-        for (cluster_id, topic, partition), seen in sorted(by_place.items())
+        for (cluster_id, topic, partition), copies in sorted(by_place.items())
     ]

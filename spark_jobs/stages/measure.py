@@ -118,15 +118,15 @@ def measure_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         of_movements = [
             pace for pace, (a, b) in zip(paces, pairwise(movements.offsets), strict=True) for _ in range(a, b)
         ]
-        distinct, places = _numbers(kinds, facts, of_movements)
-        numbers = [distinct[place] for place in places]
+        distinct_numbers, places = _numbers(kinds, facts, of_movements)
+        numbers = [distinct_numbers[place] for place in places]
         is_known = rebalances["resource_count"].is_valid().to_pylist()
         totals = [
             rebalance_numbers(kinds[a:b], avoidable[a:b], numbers[a:b], is_known=known)
             for (a, b), known in zip(pairwise(movements.offsets), is_known, strict=True)
         ]
         taken = pa.array(places, pa.int64())
-        facts |= {name: column.take(taken) for name, column in _columns(distinct, type_).items()}
+        facts |= {name: column.take(taken) for name, column in _columns(distinct_numbers, type_).items()}
         rebalances["movements"] = movements.around(pa.StructArray.from_arrays(list(facts.values()), fields=list(type_)))
         rebalances |= _columns(totals, batch.schema)
         yield pa.RecordBatch.from_arrays(list(rebalances.values()), schema=batch.schema)

@@ -17,7 +17,7 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.row_digests import digests_by_landing
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
-from spark_jobs.stages.bronze import LOG_LINE, RECORD, split_by_overlap, taken_by
+from spark_jobs.stages.bronze import LOG_LINE, RECORD, spans_of, split_by_overlap
 from tests.spark_jobs.synthetic import a_commit, a_line, a_record, land
 
 
@@ -173,7 +173,7 @@ def test_ranges_show_which_files_need_a_closer_look(warehouse: Warehouse) -> Non
     assert [os.path.basename(f) for f in alone] == ["a.parquet", "c.parquet"]
     assert [os.path.basename(f) for f in overlapping] == ["b.parquet", "d.parquet"]
     assert split_by_overlap(line_files, [], LOG_LINE) == (line_files, [])
-    first, every = (taken_by(LOG_LINE, None, files) for files in (line_files[:1], line_files))
+    first, every = (spans_of(LOG_LINE, None, files) for files in (line_files[:1], line_files))
     assert split_by_overlap(line_files[1:], first, LOG_LINE) == (line_files[1:], [])
     assert split_by_overlap(line_files, every, LOG_LINE) == ([], line_files)
 
@@ -182,7 +182,7 @@ def test_of_many_stretches_with_gaps_the_nearest_are_counted_as_one(warehouse: W
     known: list[Any] = []
     for number in range(20):
         land(warehouse, f"a{number:02}", [a_commit(1_000 * number), a_commit(1_000 * number + 10 * number)])
-        known = taken_by(RECORD, known, warehouse.landed("record")[-1:])
+        known = spans_of(RECORD, known, warehouse.landed("record")[-1:])
     assert [span[-2:] for span in known] == [
         [0, 0], [1_000, 1_010], [2_000, 2_020], [3_000, 3_030], [4_000, 4_040], [5_000, 5_050], [6_000, 6_060],
         [7_000, 19_190],
