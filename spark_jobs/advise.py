@@ -29,7 +29,7 @@ from rebalance_audit.domain.replay.situation import RUNS_BY_NAME
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.group_rows import GROUP, GroupReader, Place, places_table
-from spark_jobs.histories import GroupFold, ThingsByTable, histories
+from spark_jobs.histories import GroupFold, ObjectsByTable, histories
 from spark_jobs.stages.stage import Run
 
 REBALANCES, OUTPUT = "silver.measured_rebalance", "gold.whatif"
@@ -104,7 +104,7 @@ def _reader(files: list[str], groups: pa.Table) -> GroupReader:
 
 
 def _advisor(seen: dict[str, int], costliest: Collection[Place]) -> GroupFold:
-    def advise_group(place: Place, known: ThingsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
+    def advise_group(place: Place, known: ObjectsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
         with without_cycle_search():  # A fifth of the time: replays make many small objects, and leave no cycle.
             run_count = RUNS_BY_NAME if place in costliest else FLEET_RUNS
             found = advice_of(known[REBALANCES], seen.get(place[0], 0), run_count)

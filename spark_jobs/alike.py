@@ -131,7 +131,7 @@ def _repeated(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         hashes: list[Any] = []
         kinds: list[bytes] = []
         for one in of_bucket:
-            if one["grain"] == _KINDS:
+            if one["kind"] == _KINDS:
                 kinds.append(one["rows"])
             else:
                 hashes.append(pa.ipc.open_stream(one["rows"]).read_all()["h"].to_numpy())

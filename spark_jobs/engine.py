@@ -18,8 +18,8 @@ __all__ = ["ENGINES", "PARCEL", "SPARK_FROM_BYTES", "ArrowTask", "Engine", "Loca
 
 Shared = TypeVar("Shared")
 
-PARCEL = pa.schema([("bucket", pa.int32()), ("slice", pa.int32()), ("grain", pa.string()), ("rows", pa.binary())])
-"""Thousands of rows as Arrow bytes in one."""
+PARCEL = pa.schema([("bucket", pa.int32()), ("slice", pa.int32()), ("kind", pa.string()), ("rows", pa.binary())])
+"""Thousands of rows as Arrow bytes in one. `kind` tells the task that folds what rows they are."""
 SPARK_FROM_BYTES = 16 << 20
 """This process needs about as long for news of this many bytes of Parquet as Spark needs to start."""
 ENGINES = ("auto", "spark", "local")
@@ -65,11 +65,11 @@ class LocalEngine:
         return pa.Table.from_batches(list(fold(parcels[at] for at in ordered)), out)
 
 
-def parcel(bucket: int, slice_: int, grain: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+def parcel(bucket: int, slice_: int, kind: str, rows: pa.RecordBatch) -> pa.RecordBatch:
     sink = pa.BufferOutputStream()
     # A tenth of the bytes, and more quickly than Spark would press them.
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
         stream.write_batch(rows)
     content = pa.array([bytes(sink.getvalue())], pa.binary())
-    arrays = [pa.array([bucket], pa.int32()), pa.array([slice_], pa.int32()), pa.array([grain]), content]
+    arrays = [pa.array([bucket], pa.int32()), pa.array([slice_], pa.int32()), pa.array([kind]), content]
     return pa.RecordBatch.from_arrays(arrays, schema=PARCEL)

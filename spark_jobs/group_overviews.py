@@ -17,7 +17,7 @@ from spark_jobs.engine import Engine
 from spark_jobs.flat_rows import TeamOfGroup
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.group_rows import GROUP, GroupReader, Place, few_of_keys, files_since
-from spark_jobs.histories import ThingsByTable, histories
+from spark_jobs.histories import ObjectsByTable, histories
 from spark_jobs.instants import counts_within, groups_within
 from spark_jobs.plan import PUBLISH
 from spark_jobs.stages.stage import Batch, Run
@@ -70,7 +70,7 @@ def group_files(
         groups=scope,
     )
 
-    def to_group(place: Place, known: ThingsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
+    def to_group(place: Place, known: ObjectsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
         if known[_REBALANCES]:
             name = team(*place) if team is not None else None
             yield "gold.group", group_row(known[_REBALANCES], known[_FINDINGS], seen.get(place[0], 0), name)

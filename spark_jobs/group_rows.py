@@ -115,7 +115,7 @@ class GroupReader:
     fields: Mapping[str, Collection[str]] = field(default_factory=dict)
     """By column of lists of structs: the fields that are wanted of these, where not all are."""
     packed: Collection[str] = ()
-    """Columns of lists of structs that `histories` makes things of when they are asked for (spark_jobs/packed.py)."""
+    """Columns of lists of structs that `histories` makes objects of when they are asked for (spark_jobs/packed.py)."""
     _wanted: dict[tuple[str, str], int] = field(default_factory=dict, init=False, repr=False)
     """The keys in `groups`, made once in each task that reads."""
 

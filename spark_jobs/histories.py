@@ -17,7 +17,7 @@ from rebalance_audit.warehouse.arrow_tables import rows_at, rows_to_table, rows_
 from rebalance_audit.warehouse.row_groups import held_in
 from spark_jobs.engine import ArrowTask, Engine, LocalEngine, parcel
 from spark_jobs.group_rows import GROUP, GroupReader, Place
-from spark_jobs.structs import things_in
+from spark_jobs.structs import objects_in
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table, numbers_of, parted
 
 _BUCKETS_PER_TASK = 4
@@ -26,12 +26,12 @@ _BUCKET_ROWS = 10_000
 """About so many are in the memory of a task at once, however many groups there are."""
 _PARCEL_ROWS = 2_000
 _PORTION_ROWS = 2_000
-"""About so many are things at once, or all of one group."""
+"""About so many are objects at once, or all of one group."""
 _LONG_ROWS = 1_000
 """A parcel of so many rows of one group is a part of a long history."""
 
-ThingsByTable = Mapping[str, list[Any]]
-GroupFold = Callable[[Place, ThingsByTable], Iterator[tuple[str, dict[str, Any]]]]
+ObjectsByTable = Mapping[str, list[Any]]
+GroupFold = Callable[[Place, ObjectsByTable], Iterator[tuple[str, dict[str, Any]]]]
 """Makes (table, row) pairs from what one group has in each table: in the order of its `place` where the table has one,
 else in none. A table with none of the group has nothing."""
 
@@ -52,17 +52,17 @@ def histories(
         rows = sum(held.row_count for files in reader.files.values() for file in files for held in held_in(file, None))
         wanted = max(wanted, rows // _BUCKET_ROWS)
     buckets = {place: at * wanted // len(places) for at, place in enumerate(places)}
-    asked = engine.share((reader, buckets))
+    shared = engine.share((reader, buckets))
     count = max(buckets.values(), default=-1) + 1
-    pack, folding = _packing(asked), _folding(kinds, fold, folder, latest or {}, reader.packed)
+    pack, folding = _packing(shared), _folding(kinds, fold, folder, latest or {}, reader.packed)
     if count <= 1 and isinstance(engine, LocalEngine):  # then no parcel waits for the others
         return files_by_table(engine.spread(reader.work(), lambda work: folding(pack(work)), WRITTEN))
     return files_by_table(engine.gather(reader.work(), pack, folding, WRITTEN, buckets=count))
 
 
-def _packing(asked: Callable[[], tuple[GroupReader, Mapping[Place, int]]]) -> ArrowTask:
+def _packing(shared: Callable[[], tuple[GroupReader, Mapping[Place, int]]]) -> ArrowTask:
     def pack(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reader, buckets = asked()
+        reader, buckets = shared()
         waiting: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
         for named in (row for some in work for row in some.to_pylist()):
             for batch in reader.batches(named):
@@ -104,13 +104,13 @@ def _groups_in(
     kinds: Mapping[str, type],
     latest: Mapping[str, int],
     packed: Collection[str],
-) -> Iterator[tuple[Place, ThingsByTable]]:
-    """All groups of a bucket's parcels. A parcel of one long history becomes things as it comes, since they take less
+) -> Iterator[tuple[Place, ObjectsByTable]]:
+    """All groups of a bucket's parcels. A parcel of one long history becomes objects as it comes, since they take less
     memory than its rows."""
     parts: dict[str, list[pa.Table]] = defaultdict(list)
     long: dict[Place, dict[str, list[_PartOfHistory]]] = {}
     for one in of_bucket:
-        table, rows = one["grain"], pa.ipc.open_stream(one["rows"]).read_all()
+        table, rows = one["kind"], pa.ipc.open_stream(one["rows"]).read_all()
         if table not in latest and (place := _only_place(rows)) is not None:
             long.setdefault(place, defaultdict(list))[table].append(_PartOfHistory.of(kinds[table], rows, packed))
         else:
@@ -128,28 +128,28 @@ def _groups_in(
         yield place, defaultdict(list, known)
     for portion in _portions(whole):
         groups: dict[Place, dict[str, list[Any]]] = {}
-        for table in list(portion):  # rows go as they become things
-            for place, thing in _things(kinds[table], portion.pop(table), packed):
-                groups.setdefault(place, defaultdict(list))[table].append(thing)
+        for table in list(portion):  # rows go as they become objects
+            for place, made in _objects(kinds[table], portion.pop(table), packed):
+                groups.setdefault(place, defaultdict(list))[table].append(made)
         for place in sorted(groups):
             yield place, groups[place]
 
 
 class _PartOfHistory(NamedTuple):
-    """Things of one group, and the place of each in its history, where the table has one."""
+    """Objects of one group, and the place of each in its history, where the table has one."""
 
-    things: list[Any]
+    objects: list[Any]
     places: npt.NDArray[np.int64] | None
 
     @classmethod
     def of(cls, kind: type, rows: pa.Table, packed: Collection[str]) -> _PartOfHistory:
-        return cls(things_in(kind, rows, packed), rows["place"].to_numpy() if "place" in rows.schema.names else None)
+        return cls(objects_in(kind, rows, packed), rows["place"].to_numpy() if "place" in rows.schema.names else None)
 
 
 def _in_order(parts: Sequence[_PartOfHistory]) -> list[Any]:
-    things = [thing for part in parts for thing in part.things]
+    objects = [each for part in parts for each in part.objects]
     places = [part.places for part in parts if part.places is not None]
-    return [things[at] for at in np.argsort(np.concatenate(places), kind="stable").tolist()] if places else things
+    return [objects[at] for at in np.argsort(np.concatenate(places), kind="stable").tolist()] if places else objects
 
 
 def _only_place(rows: pa.Table) -> Place | None:
@@ -196,13 +196,13 @@ def _portions(of_bucket: dict[str, pa.Table]) -> Iterator[dict[str, pa.Table]]:
         }
 
 
-def _things(kind: type, rows: pa.Table, packed: Collection[str]) -> Iterator[tuple[Place, Any]]:
-    # Some at a time: what is needed meanwhile takes as much memory as the things.
-    things: list[Any] = []
+def _objects(kind: type, rows: pa.Table, packed: Collection[str]) -> Iterator[tuple[Place, Any]]:
+    # Some at a time: what is needed meanwhile takes as much memory as the objects.
+    objects: list[Any] = []
     for at in range(0, rows.num_rows, _PORTION_ROWS):
-        things += things_in(kind, rows.slice(at, _PORTION_ROWS), packed)
+        objects += objects_in(kind, rows.slice(at, _PORTION_ROWS), packed)
     places = _places_of(rows)
-    return ((places[at], things[at]) for at in in_places(rows))
+    return ((places[at], objects[at]) for at in in_places(rows))
 
 
 def _places_of(rows: pa.Table) -> list[Place]:

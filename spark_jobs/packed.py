@@ -1,4 +1,4 @@
-"""Things that are made when they are asked for: rules look at few of the movements of a long history, and these would
+"""Objects that are made when they are asked for: rules look at few of the movements of a long history, and these would
 take more memory than all else in it."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 
 class PackedBlock:
-    """Things by the places of their fields' values among the distinct ones: two bytes for most fields."""
+    """Objects by the places of their fields' values among the distinct ones: two bytes for most fields."""
 
     __slots__ = ("_make", "_places", "_values")
 
@@ -21,13 +21,13 @@ class PackedBlock:
         values: Sequence[Sequence[Any]],
         places: Sequence[npt.NDArray[np.integer[Any]]],
     ) -> None:
-        """`values`: of each field in the order in which `make` takes them; `places`: of each field, by thing."""
+        """`values`: of each field in the order in which `make` takes them; `places`: of each field, by object."""
         most = max(map(len, values))
         self._make, self._values = make, values
         self._places = np.column_stack(places).astype(np.uint16 if most <= 1 << 16 else np.uint32)
 
     def part(self, begin: int, end: int) -> Sequence[Any]:
-        return PackedThings(self, begin, end) if begin < end else ()
+        return PackedObjects(self, begin, end) if begin < end else ()
 
     def made(self, begin: int, end: int) -> list[Any]:
         values = self._values
@@ -37,8 +37,8 @@ class PackedBlock:
         ]
 
 
-class PackedThings(Sequence[Any]):
-    """Some things of a block, in order. Each look at them makes them anew."""
+class PackedObjects(Sequence[Any]):
+    """Some objects of a block, in order. Each look at them makes them anew."""
 
     __slots__ = ("_begin", "_block", "_end")
 

@@ -42,7 +42,7 @@ _NEVER_MS = -(1 << 62)
 _REPEATED = ("cluster_id", "group_id", "source_kind", "kind", "topic", "node")
 _HEAD = (*_REPEATED, "ref")
 """The columns that show where an event belongs."""
-_GRAINS: Mapping[str, tuple[str, ...]] = {
+_COLUMNS_OF: Mapping[str, tuple[str, ...]] = {
     "line": ("group_id", "ref", "source_kind", "kind", "node", "at_ms", "detail"),
     "record": ("cluster_id", "ref", "source_kind", "topic", "partition", "offset", "at_ms", "key", "value"),
     "mark": tuple(f.name for f in fields(CommitMark)),
@@ -50,8 +50,8 @@ _GRAINS: Mapping[str, tuple[str, ...]] = {
 """The columns an event is made of again: a record of its bytes, a line of its detail."""
 
 
-_EVENT = tuple(dict.fromkeys((*_HEAD, *_GRAINS["line"], *_GRAINS["record"])))
-_MARK = ("cluster_id", "group_id", *_GRAINS["mark"])
+_EVENT = tuple(dict.fromkeys((*_HEAD, *_COLUMNS_OF["line"], *_COLUMNS_OF["record"])))
+_MARK = ("cluster_id", "group_id", *_COLUMNS_OF["mark"])
 _OF_MARKS = ("cluster_id", "group_id", "topic", "offsets_topic")
 """Columns of marks that repeat themselves."""
 
@@ -102,10 +102,10 @@ def _packed_events(batches: Iterable[pa.RecordBatch], plan: ParcelPlan) -> Itera
             rows, buckets, instants = rows[wanted], buckets[wanted], instants[wanted]
             home = home.filter(pa.array(wanted))
         is_line = pc.equal(batch["source_kind"].cast(pa.string()), "log").to_numpy(zero_copy_only=False)[rows]
-        for grain, of_grain in (("line", is_line), ("record", ~is_line)):
-            if of_grain.any():
-                chosen = home.filter(pa.array(of_grain))
-                yield from _packed(grain, batch, rows[of_grain], chosen, buckets[of_grain], instants[of_grain], plan)
+        for kind, of_kind in (("line", is_line), ("record", ~is_line)):
+            if of_kind.any():
+                chosen = home.filter(pa.array(of_kind))
+                yield from _packed(kind, batch, rows[of_kind], chosen, buckets[of_kind], instants[of_kind], plan)
 
 
 def _since_start(
@@ -157,7 +157,7 @@ def _instants(events: pa.RecordBatch, clocks: Clocks) -> Numbers:
 
 
 def _packed(
-    grain: str,
+    kind: str,
     batch: pa.RecordBatch,
     rows: Numbers,
     home: pa.Array,
@@ -167,7 +167,7 @@ def _packed(
 ) -> Iterator[pa.RecordBatch]:
     slices = plan.slices(buckets, instants)
     order = np.lexsort((slices, buckets))
-    taken = batch.select(list(dict.fromkeys(("cluster_id", *_GRAINS[grain])))).take(pa.array(rows[order]))
+    taken = batch.select(list(dict.fromkeys(("cluster_id", *_COLUMNS_OF[kind])))).take(pa.array(rows[order]))
     arrays = [c.cast(c.type.value_type) if isinstance(c, pa.DictionaryArray) else c for c in taken.columns]
     arrays += [home.take(pa.array(order)).cast(pa.string()), pa.array(instants[order])]
     whole = pa.RecordBatch.from_arrays(arrays, names=[*taken.schema.names, "home", "instant"])
@@ -175,7 +175,7 @@ def _packed(
     edges = np.flatnonzero((np.diff(buckets) != 0) | (np.diff(slices) != 0)) + 1
     for begin, end in zip([0, *edges.tolist()], [*edges.tolist(), len(order)], strict=True):
         for part in _small_enough(whole.slice(begin, end - begin)):
-            yield parcel(int(buckets[begin]), int(slices[begin]), grain, part)
+            yield parcel(int(buckets[begin]), int(slices[begin]), kind, part)
 
 
 def _small_enough(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -200,20 +200,20 @@ def groups_in(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Place, Iterat
 
 def _in_order(parcels: Sequence[tuple[int, int, str, bytes]]) -> Iterator[tuple[Place, int, Piece]]:
     """One slice's pieces, group by group, by instant. They are made when they are reached."""
-    by_grain: dict[str, list[pa.Table]] = {}
-    for _, _, grain, rows in parcels:
-        by_grain.setdefault(grain, []).append(pa.ipc.open_stream(rows).read_all())
+    by_kind: dict[str, list[pa.Table]] = {}
+    for _, _, kind, rows in parcels:
+        by_kind.setdefault(kind, []).append(pa.ipc.open_stream(rows).read_all())
     made: list[tuple[Callable[[Any], Piece], Any]] = []
     places: list[Place] = []
     instants: list[int] = []
-    for grain, parts in sorted(by_grain.items()):
+    for kind, parts in sorted(by_kind.items()):
         table = pa.concat_tables(parts)
         places += zip(table["cluster_id"].to_pylist(), table["home"].to_pylist(), strict=True)
         instants += table["instant"].to_pylist()
-        if grain == "mark":
-            made += zip(repeat(_mark), zip(*(table[name].to_pylist() for name in _GRAINS[grain]), strict=True))
+        if kind == "mark":
+            made += zip(repeat(_mark), zip(*(table[name].to_pylist() for name in _COLUMNS_OF[kind]), strict=True))
         else:
-            made += zip(repeat(event_of_row), table.select(list(_GRAINS[grain])).to_pylist())
+            made += zip(repeat(event_of_row), table.select(list(_COLUMNS_OF[kind])).to_pylist())
     ranks = {place: rank for rank, place in enumerate(sorted(set(places)))}
     order = np.lexsort((instants, [ranks[place] for place in places]))
     for at in order.tolist():
@@ -221,7 +221,7 @@ def _in_order(parcels: Sequence[tuple[int, int, str, bytes]]) -> Iterator[tuple[
         yield places[at], instants[at], make(row)
 
 
-_make_mark = positional_maker(CommitMark, _GRAINS["mark"])
+_make_mark = positional_maker(CommitMark, _COLUMNS_OF["mark"])
 
 
 def _mark(row: tuple[Any, ...]) -> CommitMark:

@@ -21,23 +21,23 @@ from spark_jobs.packed import PackedBlock
 T = TypeVar("T", bound=Hashable)
 
 
-def struct_array(things: Sequence[Any], type_: pa.StructType, **others: Sequence[Any]) -> pa.StructArray:
-    """One struct per thing: each field is its attribute of that name, or comes from `others`; else it is null."""
+def struct_array(objects: Sequence[Any], type_: pa.StructType, **others: Sequence[Any]) -> pa.StructArray:
+    """One struct per object: each field is its attribute of that name, or comes from `others`; else it is null."""
     fields = list(type_)
-    columns_of = _attributes(things, [field.name for field in fields]) | others
+    columns_of = _attributes(objects, [field.name for field in fields]) | others
     columns = [
-        _array(columns_of[field.name], field.type) if field.name in columns_of else pa.nulls(len(things), field.type)
+        _array(columns_of[field.name], field.type) if field.name in columns_of else pa.nulls(len(objects), field.type)
         for field in fields
     ]
     return pa.StructArray.from_arrays(columns, fields=fields)
 
 
-def _attributes(things: Sequence[Any], names: Sequence[str]) -> dict[str, Sequence[Any]]:
+def _attributes(objects: Sequence[Any], names: Sequence[str]) -> dict[str, Sequence[Any]]:
     """The values of these attributes, one list each. Each object is visited once: at a second visit it would no longer
     be in the processor's cache."""
-    known = [name for name in names if things and name in type(things[0]).__dataclass_fields__]
+    known = [name for name in names if objects and name in type(objects[0]).__dataclass_fields__]
     # The last name is given twice, since attrgetter returns no tuple for one name alone.
-    rows = map(attrgetter(*known, known[-1]), things) if known else ()
+    rows = map(attrgetter(*known, known[-1]), objects) if known else ()
     return dict(zip(known, zip(*rows, strict=True), strict=False))
 
 
@@ -59,11 +59,11 @@ def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     return lists if len(distinct) == len(values) else lists.take(pa.array(taken, pa.int32()))
 
 
-def things_of(
+def objects_of(
     kind: type[T], columns: Mapping[str, pa.Array | pa.ChunkedArray], count: int, packed: Collection[str] = ()
 ) -> list[T]:
-    """The things that `from_row` makes of rows: fields without a column keep their defaults, columns without a field
-    are left out. Things of equal lists are shared. `packed`: columns of lists of things that are made when they are
+    """The objects that `from_row` makes of rows: fields without a column keep their defaults, columns without a field
+    are left out. Objects of equal lists are shared. `packed`: columns of lists of objects that are made when they are
     asked for, each time anew."""
     listed = [column for column in stored_columns(kind) if column.name in columns]
     values = [
@@ -76,9 +76,9 @@ def things_of(
     return list(map(make, *values)) if listed else [make() for _ in range(count)]
 
 
-def things_in(kind: type[T], rows: pa.Table, packed: Collection[str] = ()) -> list[T]:
-    """The things that the rows of a table are, in the order of the rows; as `things_of`."""
-    return things_of(kind, dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows, packed)
+def objects_in(kind: type[T], rows: pa.Table, packed: Collection[str] = ()) -> list[T]:
+    """The objects that the rows of a table are, in the order of the rows; as `objects_of`."""
+    return objects_of(kind, dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows, packed)
 
 
 @cache
@@ -155,7 +155,7 @@ def _coded(column: StoredColumn, stored: pa.Array) -> tuple[list[Any], npt.NDArr
 
 
 def _items(kind: type[Any], items: pa.StructArray) -> list[Any]:
-    return things_of(kind, dict(zip(items.type.names, items.flatten(), strict=True)), len(items))
+    return objects_of(kind, dict(zip(items.type.names, items.flatten(), strict=True)), len(items))
 
 
 def _tuples(stored: pa.ListArray) -> list[Any]:
@@ -189,9 +189,9 @@ class Lists:
         by_name = dict(zip(self.items.type.names, self.items.flatten(), strict=True))
         return Lists(pa.StructArray.from_arrays([by_name[name] for name in names], names), self.offsets)
 
-    def parted(self, things: Sequence[T]) -> Iterator[Sequence[T]]:
-        """The lists of the things that its items became."""
-        return (things[begin:end] for begin, end in pairwise(self.offsets))
+    def parted(self, objects: Sequence[T]) -> Iterator[Sequence[T]]:
+        """The lists of the objects that its items became."""
+        return (objects[begin:end] for begin, end in pairwise(self.offsets))
 
     def distinct(self) -> tuple[Lists, list[int]]:
         """Each list once, in order, and the place of every list among these; unknown values are equal."""
@@ -217,10 +217,10 @@ def _written(items: pa.StructArray) -> tuple[bytes, int]:
     return codes.tobytes(), codes.itemsize * codes.shape[1]
 
 
-def distinct(things: Iterable[T]) -> tuple[list[T], list[int]]:
-    """Each thing once, in order, and the place of every one among these."""
+def distinct(values: Iterable[T]) -> tuple[list[T], list[int]]:
+    """Each value once, in order, and the place of every one among these."""
     found: dict[T, int] = {}
-    places = [found.setdefault(thing, len(found)) for thing in things]
+    places = [found.setdefault(value, len(found)) for value in values]
     return list(found), places
 
 

@@ -34,7 +34,7 @@ from spark_jobs.group_rows import (
 from spark_jobs.histories import in_places
 from spark_jobs.incidents.departures import LONGEST_SESSION_MS, departures
 from spark_jobs.incidents.rows import AT, FIELDS, FINDING, FINDINGS, NARROWED, READ, REBALANCES, shown_incidents
-from spark_jobs.structs import things_in
+from spark_jobs.structs import objects_in
 
 _KNOWN = [
     "incident_id", "status", "first_at_ms", "last_at_ms", "group_ids", "rebalance_ids", "reassignment_ids",
@@ -98,10 +98,10 @@ class StoredCluster:
         found: dict[str, list[Rebalance]] = {}
         if not files or not groups:
             return found
-        things: list[Rebalance] = []
+        rebalances: list[Rebalance] = []
         heads: list[pa.Table] = []
         for rows in self._narrowed(files, groups, from_ms):
-            things += things_in(Rebalance, rows, ("movements",))
+            rebalances += objects_in(Rebalance, rows, ("movements",))
             heads.append(rows.select(["group_id", "place", *INSTANTS]))
         if not heads:
             return found
@@ -114,7 +114,7 @@ class StoredCluster:
                 first[group_id] = min(first.get(group_id, place), place)
         for at in in_places(head):
             if places[at] >= first.get(group_ids[at], places[at] + 1):
-                found.setdefault(group_ids[at], []).append(things[at])
+                found.setdefault(group_ids[at], []).append(rebalances[at])
         return found
 
     def _narrowed(self, files: Sequence[str], groups: Collection[str], from_ms: int) -> Iterator[pa.Table]:

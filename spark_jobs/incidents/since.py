@@ -43,7 +43,7 @@ from spark_jobs.incidents.rows import (
     open_tasks,
     reassignments_since,
 )
-from spark_jobs.structs import things_in
+from spark_jobs.structs import objects_in
 from spark_jobs.task_files import (
     WRITTEN,
     Flags,
@@ -303,7 +303,7 @@ def _clusters_in(
     for bucket, of_bucket in groupby(rows, key=itemgetter("bucket")):
         parts: dict[str, list[pa.Table]] = defaultdict(list)
         for one in of_bucket:
-            parts[one["grain"]].append(pa.ipc.open_stream(one["rows"]).read_all())
+            parts[one["kind"]].append(pa.ipc.open_stream(one["rows"]).read_all())
         rebalances = _rebalances(parts[REBALANCES])
         findings = _findings(parts[FINDINGS])
         for cluster_id in sorted(cluster for cluster, of_cluster in reader.buckets.items() if of_cluster == bucket):
@@ -324,7 +324,7 @@ def _rebalances(parts: Sequence[pa.Table]) -> dict[str, dict[str, list[Rebalance
     found: dict[str, dict[str, list[Rebalance]]] = {}
     if parts:
         rows = pa.concat_tables(parts)
-        for rebalance in things_in(Rebalance, rows.take(pc.sort_indices(rows["place"]))):
+        for rebalance in objects_in(Rebalance, rows.take(pc.sort_indices(rows["place"]))):
             found.setdefault(rebalance.cluster_id, {}).setdefault(rebalance.group_id, []).append(rebalance)
     return found
 

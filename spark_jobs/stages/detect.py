@@ -49,7 +49,7 @@ from spark_jobs.clock_steps import with_steps
 from spark_jobs.coverage import ledger
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
 from spark_jobs.group_rows import GroupReader, Place, files_since, places_table, rows_with
-from spark_jobs.histories import GroupFold, ThingsByTable, histories
+from spark_jobs.histories import GroupFold, ObjectsByTable, histories
 from spark_jobs.instants import times_of
 from spark_jobs.kept_folds import folded
 from spark_jobs.loud import Left, as_noted, leave, left_before, loud_ids
@@ -194,7 +194,7 @@ def _detector(context: Run, seen: dict[str, int]) -> GroupFold:
     limits, awaited = context.limits, context.awaited
     before: dict[str, int] = {} if awaited is None else context.warehouse.recall(NAME).get("seen_until_ms", {})
 
-    def detect(place: Place, known: ThingsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
+    def detect(place: Place, known: ObjectsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
         cluster_id, group_id = place
         intervals: list[ConnectTask] = sorted(
             known[TASKS], key=lambda t: (t.connector, t.task if t.task is not None else -1, t.from_ms, t.state)

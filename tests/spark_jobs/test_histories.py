@@ -1,4 +1,4 @@
-"""Rows of groups become each group's things, however the rows are parted."""
+"""Rows of groups become each group's objects, however the rows are parted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _task(group_id: str) -> ConnectTask:
 @pytest.mark.parametrize("packed", [(), ("movements",)])
 @pytest.mark.parametrize("long_rows", [1, 3, 1_000])
 @pytest.mark.parametrize("seed", range(5))
-def test_each_group_has_all_of_its_things_in_order(
+def test_each_group_has_all_of_its_objects_in_order(
     monkeypatch: pytest.MonkeyPatch, seed: int, long_rows: int, packed: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(histories, "_LONG_ROWS", long_rows)
@@ -64,9 +64,9 @@ def test_each_group_has_all_of_its_things_in_order(
     found = dict(histories._groups_in(of_bucket, KINDS, {}, packed))
     assert found.keys() == {*expected, ("c", "task")}
     for place, of_group in expected.items():
-        things = found[place][REBALANCES]
-        assert [r.rebalance_id for r in things] == [r.rebalance_id for r in of_group]
-        assert [tuple(r.movements) for r in things] == [r.movements for r in of_group]
+        objects = found[place][REBALANCES]
+        assert [r.rebalance_id for r in objects] == [r.rebalance_id for r in of_group]
+        assert [tuple(r.movements) for r in objects] == [r.movements for r in of_group]
     assert {place: known[TASKS] for place, known in found.items() if known[TASKS]} == {
         ("c", group_id): [_task(group_id)] for group_id in ("loud", "task")
     }

@@ -17,7 +17,7 @@ from rebalance_audit.domain.model import ConnectTask, Finding, Mark, Member, Mov
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, narrow_schema, rows_to_table, whole
 from spark_jobs.stages.measure import measure_rows
-from spark_jobs.structs import distinct_items, lists_of, struct_array, things_in
+from spark_jobs.structs import distinct_items, lists_of, objects_in, struct_array
 from tests.captures import CAPTURES, gathered
 
 TABLE = "silver.rebalance"
@@ -39,7 +39,7 @@ def test_columns_say_what_rows_say(rebalances: list[list[object]]) -> None:
 def test_things_come_back_as_they_were(rebalances: list[list[object]]) -> None:
     for rows in filter(None, rebalances):
         measured = [measure(r) for r in rows]  # type: ignore[arg-type]
-        assert things_in(Rebalance, rows_to_table(TABLE, [to_row(r) for r in measured])) == measured
+        assert objects_in(Rebalance, rows_to_table(TABLE, [to_row(r) for r in measured])) == measured
 
 
 def test_tasks_and_findings_come_back_as_they_were() -> None:
@@ -52,11 +52,11 @@ def test_tasks_and_findings_come_back_as_they_were() -> None:
         status=FindingStatus.OPEN, first_seen_at_ms=1, last_seen_at_ms=2, title="a\nb", evidence=("x", "y"),
     )  # fmt: skip
     tasks = rows_to_table("silver.connect_task", [to_row(task), to_row(replace(task, evidence=()))])
-    assert things_in(ConnectTask, tasks) == [task, replace(task, evidence=())]
+    assert objects_in(ConnectTask, tasks) == [task, replace(task, evidence=())]
     findings = rows_to_table("silver.finding", [to_row(finding)])
-    assert things_in(Finding, findings) == [finding]
-    assert things_in(Finding, findings.drop_columns(["evidence"])) == [replace(finding, evidence=())]
-    assert things_in(Finding, findings.slice(1)) == []
+    assert objects_in(Finding, findings) == [finding]
+    assert objects_in(Finding, findings.drop_columns(["evidence"])) == [replace(finding, evidence=())]
+    assert objects_in(Finding, findings.slice(1)) == []
 
 
 def test_things_that_say_the_same_share_it() -> None:
@@ -66,7 +66,7 @@ def test_things_that_say_the_same_share_it() -> None:
         for number in range(2)
     ]
     rebalance = Rebalance(cluster_id="c", rebalance_id="r", group_id="g", members=tuple(members))
-    [thing] = things_in(Rebalance, rows_to_table(TABLE, [to_row(rebalance)]))
+    [thing] = objects_in(Rebalance, rows_to_table(TABLE, [to_row(rebalance)]))
     one, other = thing.members
     assert thing == rebalance
     assert one.assigned is other.assigned
@@ -77,18 +77,18 @@ def test_packed_things_are_made_as_they_were(rebalances: list[list[object]]) -> 
     packed = ("members", "movements", "triggers")
     for rows in filter(None, rebalances):
         measured = [measure(r) for r in rows]  # type: ignore[arg-type]
-        found = things_in(Rebalance, rows_to_table(TABLE, [to_row(r) for r in measured]), packed)
+        found = objects_in(Rebalance, rows_to_table(TABLE, [to_row(r) for r in measured]), packed)
         for thing, expected in zip(found, measured, strict=True):
             for name in packed:
-                things, made = getattr(thing, name), getattr(expected, name)
-                assert tuple(things) == made
-                assert (len(things), bool(things), things[:1]) == (len(made), bool(made), made[:1])
+                objects, made = getattr(thing, name), getattr(expected, name)
+                assert tuple(objects) == made
+                assert (len(objects), bool(objects), objects[:1]) == (len(made), bool(made), made[:1])
             assert replace(thing, **{name: getattr(expected, name) for name in packed}) == expected
 
 
 def test_lists_that_are_not_known_are_as_from_a_row() -> None:
     rows = rows_to_table(TABLE, [to_row(Rebalance(cluster_id="c", rebalance_id="r", group_id="g")) | NOT_KNOWN])
-    assert things_in(Rebalance, rows) == [from_row(Rebalance, row) for row in rows.to_pylist()]
+    assert objects_in(Rebalance, rows) == [from_row(Rebalance, row) for row in rows.to_pylist()]
 
 
 def test_narrowed_lists_lack_the_other_fields_alone(rebalances: list[list[object]]) -> None:
@@ -108,7 +108,7 @@ def test_rules_find_the_same_without_what_they_do_not_ask(rebalances: list[list[
         known = rows_to_table(TABLE, [to_row(r) for r in measured])
         asked = {"members": ASKED_OF_MEMBERS, "movements": ASKED_OF_MOVEMENTS}
         narrow = whole(known, narrow_schema(known.schema, asked))
-        assert detect_group(things_in(Rebalance, narrow, ("movements",))) == detect_group(measured)
+        assert detect_group(objects_in(Rebalance, narrow, ("movements",))) == detect_group(measured)
 
 
 NOT_KNOWN = {"triggers": None, "members": None, "movements": None, "evidence": None}
