@@ -130,7 +130,8 @@ def _connect_record(record: SourceRecord, decoded: object) -> ConnectRecord:
 
 
 def source_kind(record: SourceRecord) -> str:
-    """A name for the books, decodable or not: the record type, or the kind of key. Never raises."""
+    """The kind under which decode counts a record, decodable or not: its record type, or the kind of its key. Never
+    raises."""
     if record.is_control:
         return _CONTROL
     if record.topic == OFFSETS_TOPIC:

@@ -1,1 +1,1 @@
-"""The tasks of the stage decode: records, log lines and offset commits into rows, and books of what became of each."""
+"""The tasks of the stage decode: records, log lines and offset commits into rows, and counts of what became of each."""

@@ -105,7 +105,7 @@ def _lines_of(log_files: pa.RecordBatch, older: Sequence[str], known: Collection
 
 
 def _parse_files(rows: Iterator[_Line], torn: Mapping[LogFile, int | None], out: DecodedRows) -> None:
-    books = DecodeCounts("log")
+    counts = DecodeCounts("log")
     new_line: SourceLine | None = None  # one is enough: the parser reports a line before it asks for the next
     in_counts: Counter[tuple[str, str]] = Counter()
     last_byte = 0
@@ -129,7 +129,7 @@ def _parse_files(rows: Iterator[_Line], torn: Mapping[LogFile, int | None], out:
             if line is None or line.ref != event.ref:
                 continue
             events.append(line_row(line, event))
-            books.note(line.cluster_id, _file_kind(line.file_name), "event_count")
+            counts.add(line.cluster_id, _file_kind(line.file_name), "event_count")
             if len(events) >= _LINES_AT_ONCE:
                 out.rows("silver.group_event", events)
                 events = []
@@ -137,11 +137,11 @@ def _parse_files(rows: Iterator[_Line], torn: Mapping[LogFile, int | None], out:
     out.rows("end", ends)
     out.rows("silver.group_event", events)
     for (cluster_id, file_name), count in in_counts.items():
-        books.note(cluster_id, _file_kind(file_name), "in_count", count)
-    tallies = books.rows()
+        counts.add(cluster_id, _file_kind(file_name), "in_count", count)
+    tallies = counts.rows()
     for row in tallies:
         row["skipped_count"] = row["in_count"] - row["event_count"]  # known, and of no interest
-    out.rows("book", tallies)
+    out.rows("count", tallies)
 
 
 def _file_kind(file_name: str) -> str:

@@ -27,7 +27,7 @@ def fold_commits(
         out = DecodedRows(folder)
         known = boundaries()
         for batch in (batch for some in named for batch in record_files.commits_in(some, unfolded.chosen)):
-            books = DecodeCounts("record")
+            counts = DecodeCounts("record")
             refusals = []
             legacy = _is_legacy(batch)
             for kind, part in (
@@ -36,15 +36,15 @@ def fold_commits(
             ):
                 for cluster_id, rows in _by_cluster(part):
                     folded = fold(rows, known)
-                    books.note(cluster_id, kind, "in_count", rows.num_rows)
-                    books.note(cluster_id, kind, "commit_count", folded.commit_count)
-                    books.note(cluster_id, kind, "skipped_count", folded.tombstone_count)
-                    books.note(cluster_id, kind, "undecoded_count", len(folded.refused))
+                    counts.add(cluster_id, kind, "in_count", rows.num_rows)
+                    counts.add(cluster_id, kind, "commit_count", folded.commit_count)
+                    counts.add(cluster_id, kind, "skipped_count", folded.tombstone_count)
+                    counts.add(cluster_id, kind, "undecoded_count", len(folded.refused))
                     refusals += [undecoded_row(source.cluster_id, undecoded(source, e)) for source, e in folded.refused]
                     for marks in folded.marks.to_batches():
                         out.add("mark", marks)
             out.rows("silver.undecoded", refusals)
-            out.rows("book", books.rows())
+            out.rows("count", counts.rows())
         yield from out.written()
 
     return task

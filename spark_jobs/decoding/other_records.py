@@ -39,33 +39,33 @@ def decode_records(folder: str) -> ArrowTask:
     def decode(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         out = DecodedRows(folder)
         for batch in (batch for some in named for batch in record_files.others_in(some)):
-            books = DecodeCounts("record")
+            counts = DecodeCounts("record")
             events: list[dict[str, Any]] = []
             refusals: list[dict[str, Any]] = []
             for source, copy in _records_in(batch):
                 if is_metadata_topic(source.topic):  # read as a whole by the stage reassign
-                    books.note(source.cluster_id, "metadata", "in_count")
-                    books.note(source.cluster_id, "metadata", "skipped_count")
+                    counts.add(source.cluster_id, "metadata", "in_count")
+                    counts.add(source.cluster_id, "metadata", "skipped_count")
                     continue
                 kind = source_kind(source)
-                books.note(source.cluster_id, kind, "in_count")
+                counts.add(source.cluster_id, kind, "in_count")
                 if copy:
-                    books.note(source.cluster_id, kind, "skipped_count")
+                    counts.add(source.cluster_id, kind, "skipped_count")
                     continue
                 try:
                     decoded = decode_source(source)
                 except DecodeError as error:
                     refusals.append(undecoded_row(source.cluster_id, undecoded(source, error)))
-                    books.note(source.cluster_id, kind, "undecoded_count")
+                    counts.add(source.cluster_id, kind, "undecoded_count")
                     continue
                 if isinstance(decoded, GroupRecord | ConnectRecord):
                     events.append(record_row(source, decoded))
-                    books.note(source.cluster_id, kind, "event_count")
+                    counts.add(source.cluster_id, kind, "event_count")
                 else:
-                    books.note(source.cluster_id, kind, "skipped_count")
+                    counts.add(source.cluster_id, kind, "skipped_count")
             out.rows("silver.group_event", events)
             out.rows("silver.undecoded", refusals)
-            out.rows("book", books.rows())
+            out.rows("count", counts.rows())
         yield from out.written()
 
     return decode

@@ -14,7 +14,7 @@ from spark_jobs.commits.partial_marks import PARTIAL_MARK
 from spark_jobs.task_files import TaskWriter, files_by_table, rows_for_driver
 
 COUNTS = ("in_count", "event_count", "commit_count", "undecoded_count", "skipped_count")
-_BOOK = pa.schema(
+_COUNT = pa.schema(
     [
         *((n, pa.string()) for n in ("cluster_id", "source_kind", "kind")),
         *((n, pa.int64()) for n in COUNTS),
@@ -24,7 +24,7 @@ LOG_FILE_END = pa.schema(
     [*((n, pa.string()) for n in ("cluster_id", "node", "file_id")), ("byte", pa.int64()), ("torn", pa.int64())]
 )
 """How a log file was left: its last line that was parsed, and the torn one whose end has not come."""
-_OF_DRIVER = {"book": _BOOK, "mark": PARTIAL_MARK, "end": LOG_FILE_END}
+_OF_DRIVER = {"count": _COUNT, "mark": PARTIAL_MARK, "end": LOG_FILE_END}
 
 
 class DecodedFiles:
@@ -42,7 +42,7 @@ class DecodedFiles:
 
 
 class DecodedRows(TaskWriter):
-    """Rows of the stage's outputs, and its books."""
+    """Rows of the tables that the stage writes, and its counts, as one task writes them."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(folder, _OF_DRIVER)
@@ -60,7 +60,7 @@ class DecodeCounts:
         self.source_kind = source_kind
         self.counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
 
-    def note(self, cluster_id: str, kind: str, what: str, count: int = 1) -> None:
+    def add(self, cluster_id: str, kind: str, what: str, count: int = 1) -> None:
         self.counts[cluster_id, kind][what] += count
 
     def rows(self) -> list[dict[str, Any]]:

@@ -91,7 +91,7 @@ def run(context: Run) -> bool:
             folding = fold_commits(folder, engine.share(boundaries))
             written.add(engine.spread(_records_of(new_files), folding, WRITTEN))
         context.add("silver.undecoded", written.files["silver.undecoded"], batch.batch_id, batch.transaction)
-        _commit_counts(context, batch, written.rows("book"), new_files + line_files)
+        _commit_counts(context, batch, written.rows("count"), new_files + line_files)
         if boundaries is not None:
             partial = written.files["mark"]
             commit_marks(context, batch, engine, partial, group_records, boundaries, concerned, new_files)
@@ -197,12 +197,11 @@ def _older(context: Run, files: Sequence[str], batch: Batch) -> list[str]:
     return sorted(set(context.warehouse.files("bronze.log_line", batch.until["bronze.log_line"])) - set(files))
 
 
-def _commit_counts(context: Run, batch: Batch, books: pa.Table, files: Sequence[str]) -> None:
-    kind = ["cluster_id", "source_kind", "kind"]
-    summed = books.group_by(kind).aggregate([(name, "sum") for name in COUNTS])
+def _commit_counts(context: Run, batch: Batch, counts: pa.Table, files: Sequence[str]) -> None:
+    summed = counts.group_by(["cluster_id", "source_kind", "kind"]).aggregate([(name, "sum") for name in COUNTS])
     summed = summed.rename_columns([name.removesuffix("_sum") for name in summed.schema.names])
     rows_in, accounted = row_count(files), sum(summed["in_count"].to_pylist())
     if accounted != rows_in:
         raise AssertionError(f"decode was given {rows_in} rows and accounts for {accounted}")
-    data = rows_to_table("silver.decode_count", [book | {"batch_id": batch.batch_id} for book in summed.to_pylist()])
+    data = rows_to_table("silver.decode_count", [row | {"batch_id": batch.batch_id} for row in summed.to_pylist()])
     context.add("silver.decode_count", data, batch.batch_id, batch.transaction)

@@ -189,7 +189,7 @@ class Batch:
 
     @property
     def batch_id(self) -> str:
-        """The same for the same work, so that a repeated batch overwrites its own books."""
+        """The same for the same work: what a repeated batch counts and checks replaces what it did before."""
         return (
             self.stage
             + ":"
