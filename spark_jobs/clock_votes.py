@@ -246,7 +246,7 @@ def _answers_to(warehouse: Warehouse, numbers: Set[Number], event_version: int |
         return found
     groups = places_table({number[:2] for number in numbers})
     asked = ["source_kind", "value", "kind"]
-    rows = rows_of_groups(warehouse, "silver.group_event", None, groups, _ANSWERS, event_version, asked=asked)
+    rows = rows_of_groups(warehouse, "silver.group_event", None, groups, _ANSWERS, event_version, where_columns=asked)
     with cursor() as db:
         db.register("record", rows)
         for row in _rows(db, f"SELECT *, {_VALUE} number FROM record"):

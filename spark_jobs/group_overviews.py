@@ -16,7 +16,7 @@ from spark_jobs.copied_rows import written_in
 from spark_jobs.engine import Engine
 from spark_jobs.flat_rows import TeamOfGroup
 from spark_jobs.group_evidence import seen_until_ms
-from spark_jobs.group_rows import GROUP, GroupReader, Place, few_of_keys, files_since
+from spark_jobs.group_rows import GROUP, GroupReader, Place, files_since, rows_of_few_keys
 from spark_jobs.histories import ObjectsByTable, histories
 from spark_jobs.instants import counts_within, groups_within
 from spark_jobs.plan import PUBLISH
@@ -55,7 +55,9 @@ def group_files(
     seen = seen_until_ms(warehouse)
     team: TeamOfGroup = context.settings.get("team")
     moved = _without(scope, changed)
-    stored = few_of_keys(warehouse.files("gold.group"), moved, arrow_schema("gold.group")) if moved.num_rows else None
+    stored = (
+        rows_of_few_keys(warehouse.files("gold.group"), moved, arrow_schema("gold.group")) if moved.num_rows else None
+    )
     written: list[str] = []
     if stored is not None and stored.num_rows:
         files = files_since(warehouse.files(_REBALANCES, batch.until[_REBALANCES]), min(seen.values()) - DAY_MS)

@@ -47,11 +47,11 @@ def rows_of_groups(
     groups: pa.Table | None,
     where: str = "true",
     version: int | None = None,
-    asked: Sequence[str] = (),
-    least: Least | None = None,
+    where_columns: Sequence[str] = (),
+    bound: Least | None = None,
 ) -> pa.Table:
-    """The table's rows of these groups (None: all groups), as `Warehouse.read` gives them. `asked`: further columns
-    that `where` names. `least`: rows outside this bound may be left out."""
+    """The table's rows of these groups (None: all groups), as `Warehouse.read` gives them. `where_columns`: further
+    columns that `where` names. `bound`: rows outside it may be left out."""
     if groups is None:
         return warehouse.read(table, columns, where, version=version)
     schema = warehouse.schema(table)
@@ -61,19 +61,22 @@ def rows_of_groups(
         return schema.empty_table()
     listed = ", ".join(f'"{column}"' for column in schema.names)
     of_table = warehouse.schema(table)
-    bounded = () if least is None else (least.column,)
-    needed = dict.fromkeys((*GROUP.names, *schema.names, *asked, *bounded))
+    bounded = () if bound is None else (bound.column,)
+    needed = dict.fromkeys((*GROUP.names, *schema.names, *where_columns, *bounded))
     read = pa.schema([of_table.field(column) for column in needed])
-    if where == "true" and (few := few_of_keys(files, groups, read, least)) is not None:
+    if where == "true" and (few := rows_of_few_keys(files, groups, read, bound)) is not None:
         return few.select(schema.names)
     with cursor() as db:
-        source = of_keys(db, files, groups, read, least=least)
+        source = relation_of_keys(db, files, groups, read, bound=bound)
         found = db.execute(f"SELECT {listed} FROM {source} WHERE {where}").to_arrow_table()
     return in_types_of(found, schema)
 
 
-def few_of_keys(files: Sequence[str], keys: pa.Table, schema: pa.Schema, bound: Least | None = None) -> pa.Table | None:
-    """These columns of the rows with these keys, as in `of_keys`; None if the keys are many, or one is null."""
+def rows_of_few_keys(
+    files: Sequence[str], keys: pa.Table, schema: pa.Schema, bound: Least | None = None
+) -> pa.Table | None:
+    """The rows with these keys in memory, with the columns of `schema`; None if the keys are many, or one is null.
+    `keys` and `bound` as in `relation_of_keys`."""
     *_, column = keys.schema.names
     listed = set(keys[column].to_pylist())
     if None in listed or len(listed) > LISTED_AT_MOST:
@@ -173,17 +176,17 @@ def changed_rebalances(warehouse: Warehouse, table: str, columns: Sequence[str],
 # ---- as relations of DuckDB
 
 
-def of_keys(
+def relation_of_keys(
     db: duckdb.DuckDBPyConnection,
     files: Sequence[str],
     keys: pa.Table,
     schema: pa.Schema | None,
     name: str = "wanted",
-    least: Least | None = None,
+    bound: Least | None = None,
 ) -> str:
     """A DuckDB relation of the rows of these files with these keys: groups, or a cluster and one other column.
     `schema`: the wanted columns; None if all rows of the keys may not fit into memory. `name`: for what is registered,
-    so it must differ within one query. `least`: rows outside this bound may be left out."""
+    so it must differ within one query. `bound`: rows outside this bound may be left out."""
     db.register(name, keys)
     column = keys.schema.names[-1]
     listed = set(keys[column].to_pylist()) - {None}
@@ -192,7 +195,7 @@ def of_keys(
         few = f" WHERE {column} IN ({', '.join(map(literal, sorted(listed)))})"
         whole = f"(FROM {relation(files)}{few if 0 < len(listed) <= LISTED_AT_MOST else ''})"
         return f"(SELECT * FROM {whole} SEMI JOIN {name} USING ({same}))"
-    rows = [chosen.rows for chosen in chosen_rows(files, schema, {column: listed}, least)]
+    rows = [chosen.rows for chosen in chosen_rows(files, schema, {column: listed}, bound)]
     db.register(f"{name}_rows", pa.concat_tables([schema.empty_table(), *rows]))
     return f"(SELECT * FROM {name}_rows SEMI JOIN {name} USING ({same}))"
 

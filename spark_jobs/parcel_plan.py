@@ -21,7 +21,7 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least, held_in, row_count_of, row_groups_of
 from spark_jobs.belonging import Belonging
 from spark_jobs.group_evidence import Clocks
-from spark_jobs.group_rows import GROUP, Place, few_of_keys, of_keys, places_table
+from spark_jobs.group_rows import GROUP, Place, places_table, relation_of_keys, rows_of_few_keys
 from spark_jobs.stages.stage import Batch, Run
 from spark_jobs.task_files import ASKED_AT_MOST, Numbers, row_groups
 
@@ -140,7 +140,7 @@ def _sizes_of_few(
             return None
         of_table = context.warehouse.schema(table)
         read = pa.schema([of_table.field(name) for name in (*GROUP.names, at_ms, *size_columns)])
-        rows = few_of_keys(files, groups, read, Least(at_ms, "group_id", _floors(wanted, starts, before_ms)))
+        rows = rows_of_few_keys(files, groups, read, Least(at_ms, "group_id", _floors(wanted, starts, before_ms)))
         if rows is None:
             return None
         lengths = [pc.binary_length(rows[name]) for name in size_columns]
@@ -187,7 +187,7 @@ def _pieces(
             read = pa.schema([of_table.field(name) for name in (*GROUP.names, *columns)])
             # Few row groups are read by Arrow; all of a large group may be too much for the memory.
             held = row_count_of(row_groups_of(files, "group_id", set(groups["group_id"].to_pylist())))
-            source = of_keys(
+            source = relation_of_keys(
                 db, files, groups, read if held <= _IN_MEMORY_ROWS else None, f"wanted_of_{len(selects)}",
                 Least(at_ms, "group_id", _floors(wanted, starts, before_ms)),
             )  # fmt: skip

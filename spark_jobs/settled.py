@@ -20,7 +20,7 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import Belonging
 from spark_jobs.group_evidence import Clocks
-from spark_jobs.group_rows import GROUP, Place, of_keys, places_table, rows_of_groups
+from spark_jobs.group_rows import GROUP, Place, places_table, relation_of_keys, rows_of_groups
 from spark_jobs.stages.stage import Batch, Run, added_files
 
 CHECKPOINTS, REOPENINGS = "silver.checkpoint", "silver.reopening"
@@ -112,7 +112,7 @@ def _earliest_news(context: Run, batch: Batch, places: set[Place], clocks: Clock
     files = added_files(context, _EVENTS, batch)
     if files:
         with cursor() as db:
-            source = of_keys(db, files, groups, _schema_of(context, ("source_kind", "node", "at_ms")))
+            source = relation_of_keys(db, files, groups, _schema_of(context, ("source_kind", "node", "at_ms")))
             rows = db.execute(
                 "SELECT cluster_id, group_id, CASE source_kind WHEN 'log' THEN node END node, min(at_ms) "
                 f"FROM {source} GROUP BY ALL"

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from rebalance_audit.warehouse.arrow_tables import rows_where
 from rebalance_audit.warehouse.row_groups import row_count_of, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.group_rows import GROUP, LISTED_AT_MOST, few_of_keys, rows_of_groups
+from spark_jobs.group_rows import GROUP, LISTED_AT_MOST, rows_of_few_keys, rows_of_groups
 
 _FEW_ROWS = 20_000
 """Of row groups with so few rows, those that are wanted are chosen without DuckDB."""
@@ -25,6 +25,8 @@ def records_of_groups(
         files, of_table = warehouse.files(events, version), warehouse.schema(events)
         held = row_count_of(row_groups_of(files, "group_id", set(groups["group_id"].to_pylist()) - {None}))
         schema = pa.schema([of_table.field(name) for name in dict.fromkeys((*GROUP.names, *columns, kind))])
-        if held <= _FEW_ROWS and (rows := few_of_keys(files, groups, schema)) is not None:
+        if held <= _FEW_ROWS and (rows := rows_of_few_keys(files, groups, schema)) is not None:
             return rows_where(rows, pc.equal(rows[kind], "record")).select(list(columns))
-    return rows_of_groups(warehouse, events, columns, groups, f"{kind} = 'record'", version=version, asked=[kind])
+    return rows_of_groups(
+        warehouse, events, columns, groups, f"{kind} = 'record'", version=version, where_columns=[kind]
+    )

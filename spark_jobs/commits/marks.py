@@ -155,7 +155,7 @@ def _joined_few(
     least = None
     if files is not None:
         least = _least_of(concerned, joining_few.last_records(files, partial, group_records))
-    known = rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned, least=least)
+    known = rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned, bound=least)
     return None if known.num_rows > joining_few.FEW_ROWS else joining_few.joined(partial, known, group_records)
 
 
@@ -207,7 +207,7 @@ def _rebuilt(context: Run, batch: Batch, engine: Engine, again: pa.Table, bounda
 
 def _look_at_known(db: duckdb.DuckDBPyConnection, context: Run, concerned: pa.Table, least: Least | None) -> pa.Table:
     """The groups whose commits are folded again. `least`: marks out of this bound are not looked at."""
-    db.register("known", rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned, least=least))
+    db.register("known", rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned, bound=least))
     joining.place_known(db)
     return joining.find_again(db)
 

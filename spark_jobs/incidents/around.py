@@ -26,8 +26,8 @@ from spark_jobs.group_rows import (
     INSTANTS,
     LISTED_AT_MOST,
     files_since,
-    of_keys,
     places_table,
+    relation_of_keys,
     rows_of_groups,
     rows_with,
 )
@@ -122,7 +122,7 @@ class StoredCluster:
         more memory than what they become. Of many groups what is older is left out here, in DuckDB."""
         with cursor() as db:
             if len(groups) > LISTED_AT_MOST:
-                source = of_keys(db, files, self._keys(groups), self._read)
+                source = relation_of_keys(db, files, self._keys(groups), self._read)
                 yield db.execute(
                     f"SELECT {NARROWED} FROM {source} JOIN (SELECT group_id, min(place) AS first_place FROM {source} "
                     f"WHERE {AT} >= {from_ms} GROUP BY group_id) USING (group_id) WHERE place >= first_place"

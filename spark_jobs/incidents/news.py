@@ -15,7 +15,7 @@ from rebalance_audit.warehouse.comparing import differing_rows
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.group_rows import GROUP, few_of_keys, of_keys
+from spark_jobs.group_rows import GROUP, relation_of_keys, rows_of_few_keys
 from spark_jobs.incidents.rows import (
     AT,
     FINDINGS,
@@ -133,7 +133,7 @@ def _differing(
         return []
     if among is not None and all(files):
         now, seen = (
-            few_of_keys(of_table, among, _schema_of(warehouse, table, f"{content}, {at_ms}"))
+            rows_of_few_keys(of_table, among, _schema_of(warehouse, table, f"{content}, {at_ms}"))
             for table, of_table in zip((silver, gold), files, strict=True)
         )
         if (found := _few_differing(now, seen, tables.BY_NAME[silver].key, at_ms)) is not None:
@@ -142,7 +142,9 @@ def _differing(
         sources = [
             relation(of_table)
             if among is None
-            else of_keys(db, of_table, among, _schema_of(warehouse, table, f"{content}, {at_ms}"), f"wanted_{n}")
+            else relation_of_keys(
+                db, of_table, among, _schema_of(warehouse, table, f"{content}, {at_ms}"), f"wanted_{n}"
+            )
             for n, (table, of_table) in enumerate(zip((silver, gold), files, strict=True))
             if of_table
         ]

@@ -36,7 +36,14 @@ from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.flat_rows import FLAT, TeamOfGroup, flat_rows
 from spark_jobs.group_evidence import seen_until_ms
 from spark_jobs.group_overviews import group_files, groups_in, moving_groups
-from spark_jobs.group_rows import GroupReader, changed_rebalances, few_of_keys, of_keys, places_table, rows_with
+from spark_jobs.group_rows import (
+    GroupReader,
+    changed_rebalances,
+    places_table,
+    relation_of_keys,
+    rows_of_few_keys,
+    rows_with,
+)
 from spark_jobs.incidents.tables import incident_tables
 from spark_jobs.leader_moves import leader_move_rows
 from spark_jobs.loud import Left, as_noted, leave, left_before, loud_ids
@@ -206,7 +213,7 @@ def _with_revision(context: Run, files: list[str], scope: pa.Table, folder: str)
     columns = [c.name for c in tables.GOLD_REBALANCE.columns]
     content = [c for c in columns if c != "revision"]
     if row_count(files) <= _FEW_ROWS:
-        was = few_of_keys(seen, scope, arrow_schema("gold.rebalance"))
+        was = rows_of_few_keys(seen, scope, arrow_schema("gold.rebalance"))
         if was is not None and (rows := _few_with_revision(files, was, content)) is not None:
             return written_in("gold.rebalance", rows.to_batches(), folder)
     is_same = " AND ".join(f'new."{c}" IS NOT DISTINCT FROM was."{c}"' for c in content)
@@ -214,7 +221,7 @@ def _with_revision(context: Run, files: list[str], scope: pa.Table, folder: str)
     listed = ", ".join(f"{revision}::INTEGER revision" if c == "revision" else f'new."{c}"' for c in columns)
     schema = arrow_schema("gold.rebalance")
     with cursor() as db:
-        stored = of_keys(db, seen, scope, schema)
+        stored = relation_of_keys(db, seen, scope, schema)
         found = db.execute(
             f"SELECT {listed} FROM {relation(files)} new LEFT JOIN {stored} was USING (cluster_id, rebalance_id)"
         )
