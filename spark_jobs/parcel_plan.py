@@ -19,6 +19,7 @@ from rebalance_audit.domain.gather.belonging import routes_of
 from rebalance_audit.domain.gather.clocks import NodeClock
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least, held_in, row_count_of, row_groups_of
+from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import Belonging
 from spark_jobs.group_evidence import Clocks
 from spark_jobs.group_rows import GROUP, Place, places_table, relation_of_keys, rows_of_few_keys
@@ -89,17 +90,105 @@ class ParcelPlan:
         return found
 
 
-def plan_of(
-    context: Run,
-    batch: Batch,
-    sizes: Mapping[Place, int],
-    homes: Belonging,
-    clocks: Clocks,
-    tasks_at_once: int,
-    starts: Mapping[Place, Start],
-) -> ParcelPlan:
-    """Plan the parcels of all wanted groups. `sizes`: bytes of each, as `evidence_sizes` gives them; `tasks_at_once`:
-    buckets are not filled further than it takes to give each task some."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvidence:
+    """The evidence that folds start from, as the tables have it at the versions of a batch."""
+
+    warehouse: Warehouse
+    batch: Batch
+    clocks: Clocks
+    starts: Mapping[Place, Start]
+
+    def sizes(self, wanted: set[Place]) -> dict[Place, int]:
+        """Bytes of each wanted group's own evidence as Arrow has it, roughly."""
+        few = self._sizes_of_few(wanted)
+        if few is not None:
+            return few
+        with self._pieces(wanted) as db:
+            rows = db.execute("SELECT cluster_id, group_id, sum(size)::BIGINT FROM piece GROUP BY ALL").fetchall()
+        return dict.fromkeys(wanted, 0) | {(cluster_id, group_id): size for cluster_id, group_id, size in rows}
+
+    def cuts(self, place: Place, count: int) -> list[int]:
+        """Where to cut a large group's time into pieces of about one size, by local times: any cut is a good one."""
+        shares = [(n + 1) / (count + 1) for n in range(count)]
+        with self._pieces({place}) as db:
+            found = db.execute(f"SELECT quantile_disc(at_ms, {shares}) FROM piece").fetchone()
+        return [] if found is None or found[0] is None else sorted(set(found[0]))
+
+    def _sizes_of_few(self, wanted: set[Place]) -> dict[Place, int] | None:
+        """The same where few row groups may hold any of it; None where they are many. To ask DuckDB takes longer."""
+        groups, floors = places_table(wanted), self._floors(wanted)
+        sizes = dict.fromkeys(wanted, 0)
+        for table, at_ms, size_columns in ((EVENTS, "at_ms", ("value", "detail")), (MARKS, "first_at_ms", ())):
+            files = self._files(table)
+            if _row_count_of(files, groups) > _FEW_ROWS:
+                return None
+            schema = self._schema(table, (at_ms, *size_columns))
+            rows = rows_of_few_keys(files, groups, schema, Least(at_ms, "group_id", floors))
+            if rows is None:
+                return None
+            lengths = [pc.binary_length(rows[name]) for name in size_columns]
+            size = pc.fill_null(pc.add(pc.coalesce(*lengths), 200), 0) if lengths else pa.repeat(100, rows.num_rows)
+            with_size = rows.select(GROUP.names).append_column("size", size)
+            summed = with_size.group_by(GROUP.names).aggregate([("size", "sum")])
+            named = (summed[name].to_pylist() for name in (*GROUP.names, "size_sum"))
+            for cluster_id, group_id, byte_count in zip(*named, strict=True):
+                sizes[cluster_id, group_id] += byte_count
+        return sizes
+
+    @contextmanager
+    def _pieces(self, wanted: set[Place]) -> Iterator[duckdb.DuckDBPyConnection]:
+        """The wanted groups' evidence as the view `piece`."""
+        groups, floors = places_table(wanted), self._floors(wanted)
+        chosen = sorted(place for place in self.starts if place in wanted)
+        before_ms = _most_behind_ms(self.clocks)
+        started = places_table(chosen).append_column(
+            "from_ms", pa.array([self.starts[place].from_ms - before_ms for place in chosen], pa.int64())
+        )
+        with cursor() as db:
+            selects: list[str] = []
+            for table, at_ms, size, columns in (
+                (EVENTS, "at_ms", "200 + coalesce(octet_length(value), strlen(detail))", ("at_ms", "value", "detail")),
+                (MARKS, "first_at_ms", "100", ("first_at_ms",)),
+            ):
+                files = self._files(table)
+                if not files:
+                    continue
+                # Few row groups are read by Arrow; all of a large group may be too much for the memory.
+                schema = self._schema(table, columns) if _row_count_of(files, groups) <= _IN_MEMORY_ROWS else None
+                source = relation_of_keys(
+                    db, files, groups, schema, f"wanted_of_{len(selects)}", Least(at_ms, "group_id", floors)
+                )
+                selects.append(
+                    f"SELECT cluster_id, group_id, {at_ms} at_ms, {size} size FROM {source} "
+                    f"LEFT JOIN started USING (cluster_id, group_id) WHERE {at_ms} >= from_ms OR from_ms IS NULL"
+                )
+            selects = selects or [
+                "SELECT NULL::VARCHAR cluster_id, NULL::VARCHAR group_id, NULL::BIGINT at_ms, 0 size WHERE false"
+            ]
+            db.register("started", started)
+            db.execute(f"CREATE TEMP VIEW piece AS {' UNION ALL '.join(selects)}")
+            yield db
+
+    def _files(self, table: str) -> list[str]:
+        return self.warehouse.files(table, self.batch.until[table])
+
+    def _schema(self, table: str, columns: Sequence[str]) -> pa.Schema:
+        of_table = self.warehouse.schema(table)
+        return pa.schema([of_table.field(name) for name in (*GROUP.names, *columns)])
+
+    def _floors(self, wanted: Iterable[Place]) -> dict[str, int | None]:
+        return _floors(wanted, self.starts, _most_behind_ms(self.clocks))
+
+
+def _row_count_of(files: Sequence[str], groups: pa.Table) -> int:
+    """The rows of the row groups that may hold some of these groups."""
+    return row_count_of(row_groups_of(files, "group_id", set(groups["group_id"].to_pylist())))
+
+
+def plan_of(evidence: StoredEvidence, sizes: Mapping[Place, int], homes: Belonging, tasks_at_once: int) -> ParcelPlan:
+    """Plan the parcels of all wanted groups. `sizes`: bytes of each, as `StoredEvidence.sizes` gives them;
+    `tasks_at_once`: buckets are not filled further than it takes to give each task some."""
     buckets: dict[Place, int] = {}
     cuts: dict[int, list[int]] = {}
     bucket = filled = 0
@@ -112,95 +201,8 @@ def plan_of(
         buckets[place] = bucket
         filled += size
         if size > BUCKET_BYTES:
-            cuts[bucket] = _cuts(context, batch, place, size // BUCKET_BYTES, starts, clocks)
-    return ParcelPlan(buckets=buckets, cuts=cuts, homes=homes, clocks=clocks, starts=starts)
-
-
-def evidence_sizes(
-    context: Run, batch: Batch, wanted: set[Place], starts: Mapping[Place, Start], clocks: Clocks
-) -> dict[Place, int]:
-    """Bytes of each wanted group's own evidence as Arrow has it, roughly."""
-    few = _sizes_of_few(context, batch, wanted, starts, clocks)
-    if few is not None:
-        return few
-    with _pieces(context, batch, wanted, starts, clocks) as db:
-        rows = db.execute("SELECT cluster_id, group_id, sum(size)::BIGINT FROM piece GROUP BY ALL").fetchall()
-    return dict.fromkeys(wanted, 0) | {(cluster_id, group_id): size for cluster_id, group_id, size in rows}
-
-
-def _sizes_of_few(
-    context: Run, batch: Batch, wanted: set[Place], starts: Mapping[Place, Start], clocks: Clocks
-) -> dict[Place, int] | None:
-    """The same where few row groups may hold any of it; None where they are many. To ask DuckDB takes longer."""
-    groups, before_ms = places_table(wanted), _most_behind_ms(clocks)
-    sizes = dict.fromkeys(wanted, 0)
-    for table, at_ms, size_columns in ((EVENTS, "at_ms", ("value", "detail")), (MARKS, "first_at_ms", ())):
-        files = context.warehouse.files(table, batch.until[table])
-        if row_count_of(row_groups_of(files, "group_id", set(groups["group_id"].to_pylist()))) > _FEW_ROWS:
-            return None
-        of_table = context.warehouse.schema(table)
-        read = pa.schema([of_table.field(name) for name in (*GROUP.names, at_ms, *size_columns)])
-        rows = rows_of_few_keys(files, groups, read, Least(at_ms, "group_id", _floors(wanted, starts, before_ms)))
-        if rows is None:
-            return None
-        lengths = [pc.binary_length(rows[name]) for name in size_columns]
-        size = pc.fill_null(pc.add(pc.coalesce(*lengths), 200), 0) if lengths else pa.repeat(100, rows.num_rows)
-        summed = rows.select(GROUP.names).append_column("size", size).group_by(GROUP.names).aggregate([("size", "sum")])
-        for cluster_id, group_id, byte_count in zip(
-            *(summed[c].to_pylist() for c in (*GROUP.names, "size_sum")), strict=True
-        ):
-            sizes[cluster_id, group_id] += byte_count
-    return sizes
-
-
-def _cuts(
-    context: Run, batch: Batch, place: Place, count: int, starts: Mapping[Place, Start], clocks: Clocks
-) -> list[int]:
-    """Where to cut a large group's time into pieces of about one size, by local times: any cut is a good one."""
-    shares = [(n + 1) / (count + 1) for n in range(count)]
-    with _pieces(context, batch, {place}, starts, clocks) as db:
-        found = db.execute(f"SELECT quantile_disc(at_ms, {shares}) FROM piece").fetchone()
-    return [] if found is None or found[0] is None else sorted(set(found[0]))
-
-
-@contextmanager
-def _pieces(
-    context: Run, batch: Batch, wanted: set[Place], starts: Mapping[Place, Start], clocks: Clocks
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The wanted groups' evidence as the view `piece`."""
-    groups = places_table(wanted)
-    chosen = sorted(place for place in starts if place in wanted)
-    before_ms = _most_behind_ms(clocks)
-    started = places_table(chosen).append_column(
-        "from_ms", pa.array([starts[place].from_ms - before_ms for place in chosen], pa.int64())
-    )
-    with cursor() as db:
-        selects: list[str] = []
-        for table, at_ms, size, columns in (
-            (EVENTS, "at_ms", "200 + coalesce(octet_length(value), strlen(detail))", ("at_ms", "value", "detail")),
-            (MARKS, "first_at_ms", "100", ("first_at_ms",)),
-        ):
-            files = context.warehouse.files(table, batch.until[table])
-            if not files:
-                continue
-            of_table = context.warehouse.schema(table)
-            read = pa.schema([of_table.field(name) for name in (*GROUP.names, *columns)])
-            # Few row groups are read by Arrow; all of a large group may be too much for the memory.
-            held = row_count_of(row_groups_of(files, "group_id", set(groups["group_id"].to_pylist())))
-            source = relation_of_keys(
-                db, files, groups, read if held <= _IN_MEMORY_ROWS else None, f"wanted_of_{len(selects)}",
-                Least(at_ms, "group_id", _floors(wanted, starts, before_ms)),
-            )  # fmt: skip
-            selects.append(
-                f"SELECT cluster_id, group_id, {at_ms} at_ms, {size} size FROM {source} "
-                f"LEFT JOIN started USING (cluster_id, group_id) WHERE {at_ms} >= from_ms OR from_ms IS NULL"
-            )
-        selects = selects or [
-            "SELECT NULL::VARCHAR cluster_id, NULL::VARCHAR group_id, NULL::BIGINT at_ms, 0 size WHERE false"
-        ]
-        db.register("started", started)
-        db.execute(f"CREATE TEMP VIEW piece AS {' UNION ALL '.join(selects)}")
-        yield db
+            cuts[bucket] = evidence.cuts(place, size // BUCKET_BYTES)
+    return ParcelPlan(buckets=buckets, cuts=cuts, homes=homes, clocks=evidence.clocks, starts=evidence.starts)
 
 
 def evidence_of(context: Run, batch: Batch, plan: ParcelPlan) -> pa.Table:

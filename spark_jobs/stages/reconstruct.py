@@ -37,7 +37,7 @@ from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.group_evidence import Clocks, node_clocks, settings_of
 from spark_jobs.group_rows import GROUP, Place, places_table
 from spark_jobs.metadata_log import logged_topic_names
-from spark_jobs.parcel_plan import ParcelPlan, Start, evidence_of, evidence_sizes, plan_of
+from spark_jobs.parcel_plan import ParcelPlan, Start, StoredEvidence, evidence_of, plan_of
 from spark_jobs.parcels import groups_in, packing
 from spark_jobs.plan import RECONSTRUCT
 from spark_jobs.settled import (
@@ -70,42 +70,43 @@ def run(context: Run) -> bool:
     clocks = node_clocks(context.warehouse, events, sources)
     homes = homes_of_nameless(context.warehouse, events)
     names = _topic_names(context, batch)
-    lines = digests_of_lines(homes)
+    line_digests = digests_of_lines(homes)
     # Evidence of these groups has another time, name or group now, however old it is.
-    changed = _moved(context, batch, clocks, homes) | _newly_named(context, batch, names)
-    changed |= placed_otherwise(lines, context.warehouse.recall(NAME).get("lines", {}))
+    changed = _placed_anew(context, batch, clocks, homes) | _newly_named(context, batch, names)
+    changed |= placed_otherwise(line_digests, context.warehouse.recall(NAME).get("lines", {}))
     dirty = _dirty(context, batch, homes) | changed
     settled = settled_points(context, batch, dirty, changed, clocks)
     dirty -= settled.closed
     starts = {
         place: Start(point["read_from_ms"], frozenset(point["latest"])) for place, point in settled.points.items()
     }
-    sizes = evidence_sizes(context, batch, dirty, starts, clocks) if dirty else {}
+    evidence = StoredEvidence(warehouse=context.warehouse, batch=batch, clocks=clocks, starts=starts)
+    sizes = evidence.sizes(dirty) if dirty else {}
     engine = context.engine_of(sum(sizes.values()) // _ARROW_BYTES_OF_A_BYTE)
-    plan = plan_of(context, batch, sizes, homes, clocks, engine.tasks_at_once, starts)
+    plan = plan_of(evidence, sizes, homes, engine.tasks_at_once)
     _fold(context, batch, plan, names, settled, engine)
     # After the commits: if this is lost, some groups are only folded once more.
-    notes = {"clocks": settings_of(clocks), "topics": _topics(homes), "names": names, "lines": lines}
+    notes = {"clocks": settings_of(clocks), "topics": _connect_topics(homes), "names": names, "lines": line_digests}
     context.warehouse.remember(NAME, notes)
     return True
 
 
-Names = dict[str, list[list[str]]]
-"""(topic id, topic) by cluster, sorted."""
-Topics = dict[str, list[tuple[str, str]]]
+TopicNames = dict[str, list[list[str]]]
+"""(topic id, topic) by cluster, sorted; lists, since a note of the warehouse is JSON."""
+NamesOfTask = dict[str, list[tuple[str, str]]]
 """The same, as a fold takes them."""
 Points = Mapping[Place, Mapping[str, Any]]
 """The checkpoint that the fold of a group starts from."""
 
 
-def _topic_names(context: Run, batch: Batch) -> Names:
+def _topic_names(context: Run, batch: Batch) -> TopicNames:
     """Topic names as any group's commits and the metadata log have them: records of KIP-848, share and streams groups
     name topics by id alone."""
     table = "silver.commit_mark"
     files = files_with_values(context.warehouse.files(table, batch.until[table]), "topic_id")
     columns, where = ["cluster_id", "topic_id", "topic"], "topic_id IS NOT NULL"
     marks = context.warehouse.read_files(table, files, columns, where, distinct=True)
-    found: Names = {}
+    found: TopicNames = {}
     for row in marks.to_pylist():
         found.setdefault(row["cluster_id"], []).append([row["topic_id"], row["topic"]])
     for cluster_id, topic_id, topic in logged_topic_names(context.warehouse):
@@ -114,7 +115,7 @@ def _topic_names(context: Run, batch: Batch) -> Names:
     return {cluster_id: sorted(names) for cluster_id, names in sorted(found.items())}
 
 
-def _newly_named(context: Run, batch: Batch, names: Names) -> set[Place]:
+def _newly_named(context: Run, batch: Batch, names: TopicNames) -> set[Place]:
     """Groups whose records name topics by id, if such an id has a name now that it had not before."""
     before = context.warehouse.recall(NAME).get("names", {})
     clusters = [cluster_id for cluster_id, known in names.items() if known != before.get(cluster_id, [])]
@@ -131,7 +132,8 @@ def _newly_named(context: Run, batch: Batch, names: Names) -> set[Place]:
     return _places(rows.group_by(GROUP.names).aggregate([]))
 
 
-def _topics(homes: Belonging) -> dict[str, dict[str, list[str]]]:
+def _connect_topics(homes: Belonging) -> dict[str, dict[str, list[str]]]:
+    """By cluster and route, the groups of each Connect topic."""
     return {
         cluster_id: {route: sorted(groups) for route, groups in sorted(routes.items()) if route.startswith("topic:")}
         for cluster_id, routes in sorted(homes.routes.items())
@@ -164,15 +166,18 @@ def _dirty(context: Run, batch: Batch, homes: Belonging) -> set[Place]:
     return dirty
 
 
-def _moved(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[Place]:
-    """Groups that a changed clock or a Connect topic's new home touches, although they have no new evidence."""
+def _placed_anew(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -> set[Place]:
+    """Groups of which old evidence has another time or another group now: a node's clock is known better, or a Connect
+    topic belongs to another group."""
     before = context.warehouse.recall(NAME)
     found: set[Place] = set()
     if not before and batch.since["silver.group_event"] >= 0:  # the note was lost: fold everything again
         rows = context.warehouse.changed_keys("silver.group_event", GROUP.names, None, where="group_id IS NOT NULL")
         return _places(rows)
     topics_before: dict[str, Any] = before.get("topics", {})
-    for cluster_id, routes in (_topics(homes) | {c: {} for c in topics_before if c not in homes.routes}).items():
+    for cluster_id, routes in (
+        _connect_topics(homes) | {c: {} for c in topics_before if c not in homes.routes}
+    ).items():
         known = topics_before.get(cluster_id, {})
         for route in {*routes, *known}:
             if routes.get(route, []) != known.get(route, []):
@@ -200,7 +205,9 @@ def _places(groups: pa.Table) -> set[Place]:
     return set(zip(groups["cluster_id"].to_pylist(), groups["group_id"].to_pylist(), strict=True))
 
 
-def _fold(context: Run, batch: Batch, plan: ParcelPlan, names: Names, settled: SettledPoints, engine: Engine) -> None:
+def _fold(
+    context: Run, batch: Batch, plan: ParcelPlan, names: TopicNames, settled: SettledPoints, engine: Engine
+) -> None:
     places = sorted(plan.buckets)
     points = [settled.points.get(place) for place in places]
     since = {
@@ -228,7 +235,7 @@ def _fold(context: Run, batch: Batch, plan: ParcelPlan, names: Names, settled: S
             context.replace(table, files, keys, batch.batch_id, batch.transaction, since=column)
 
 
-def _folding(folder: str, shared: Callable[[], tuple[Clocks, Topics, Points]]) -> ArrowTask:
+def _folding(folder: str, shared: Callable[[], tuple[Clocks, NamesOfTask, Points]]) -> ArrowTask:
     window, around = WINDOW, AROUND
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

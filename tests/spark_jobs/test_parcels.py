@@ -58,12 +58,13 @@ class Stored:
     def plan(
         self, wanted: set[str], starts: Mapping[tuple[str, str], parcel_plan.Start] | None = None
     ) -> parcel_plan.ParcelPlan:
-        starts = starts or {}
-        places = {(self.cluster_id, group_id) for group_id in wanted}
-        context: Any = SimpleNamespace(warehouse=self.warehouse)
+        evidence = self.evidence(starts or {})
+        sizes = evidence.sizes({(self.cluster_id, group_id) for group_id in wanted})
+        return parcel_plan.plan_of(evidence, sizes, self.homes, 1)
+
+    def evidence(self, starts: Mapping[tuple[str, str], parcel_plan.Start]) -> parcel_plan.StoredEvidence:
         batch: Any = SimpleNamespace(until=self.until)
-        sizes = parcel_plan.evidence_sizes(context, batch, places, starts, self.clocks)
-        return parcel_plan.plan_of(context, batch, sizes, self.homes, self.clocks, 1, starts)
+        return parcel_plan.StoredEvidence(warehouse=self.warehouse, batch=batch, clocks=self.clocks, starts=starts)
 
     def work(self, plan: parcel_plan.ParcelPlan) -> pa.Table:
         context: Any = SimpleNamespace(warehouse=self.warehouse)
@@ -112,17 +113,16 @@ def test_each_group_is_brought_all_that_shows_it(
 
 
 def test_few_rows_have_the_sizes_that_many_have(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
-    context: Any = SimpleNamespace(warehouse=stored.warehouse)
-    batch: Any = SimpleNamespace(until=stored.until)
     places = {(stored.cluster_id, group_id) for group_id in (*stored.groups, "nobody")}
     instants = sorted(row["at_ms"] for row in stored.warehouse.read(parcel_plan.EVENTS, ["at_ms"]).to_pylist())
     starts = {min(places): parcel_plan.Start(instants[len(instants) // 2], frozenset())}
     for some in ({}, starts):
-        few = parcel_plan.evidence_sizes(context, batch, places, some, stored.clocks)
+        evidence = stored.evidence(some)
+        few = evidence.sizes(places)
         assert sum(few.values()) > 0
         with monkeypatch.context() as patch:
             patch.setattr(parcel_plan, "_FEW_ROWS", 0)
-            assert parcel_plan.evidence_sizes(context, batch, places, some, stored.clocks) == few
+            assert evidence.sizes(places) == few
 
 
 def test_of_a_group_that_nobody_wants_nothing_is_brought(stored: Stored) -> None:
