@@ -175,10 +175,9 @@ def _placed_anew(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -
         rows = context.warehouse.changed_keys("silver.group_event", GROUP.names, None, where="group_id IS NOT NULL")
         return _places(rows)
     topics_before: dict[str, Any] = before.get("topics", {})
-    for cluster_id, routes in (
-        _connect_topics(homes) | {c: {} for c in topics_before if c not in homes.routes}
-    ).items():
-        known = topics_before.get(cluster_id, {})
+    topics_now = _connect_topics(homes)
+    for cluster_id in {*topics_now, *topics_before}:
+        routes, known = topics_now.get(cluster_id, {}), topics_before.get(cluster_id, {})
         for route in {*routes, *known}:
             if routes.get(route, []) != known.get(route, []):
                 found |= {(cluster_id, group) for group in {*routes.get(route, []), *known.get(route, [])}}
@@ -236,7 +235,7 @@ def _fold(
 
 
 def _folding(folder: str, shared: Callable[[], tuple[Clocks, NamesOfTask, Points]]) -> ArrowTask:
-    window, around = WINDOW, AROUND
+    window, around = WINDOW, AROUND  # read here: what tests set on the driver must reach tasks that Spark runs
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = TaskWriter(folder)

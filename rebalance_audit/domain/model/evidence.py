@@ -24,7 +24,7 @@ def log_ref(node: str, file_name: str, file_id: str, byte: int) -> str:
 
 
 def node_of_log(ref: str) -> str:
-    """`broker-1` of `log:broker-1/server.log#1f…`, a log's name in `bronze.source` or a line's ref; "" of other refs."""
+    """`broker-1` of `log:broker-1/server.log#1f…`, the ref of a log or of a line in it; "" of other refs."""
     return ref.removeprefix("log:").partition("/")[0] if ref.startswith("log:") else ""
 
 
