@@ -55,7 +55,7 @@ def record_row(source: SourceRecord, event: GroupRecord | ConnectRecord) -> dict
         "cluster_id": source.cluster_id, "group_id": group_id, "ref": event.ref, "source_kind": source_kind,
         "kind": kind, "topic": source.topic, "partition": source.partition, "offset": source.offset,
         "at_ms": source.timestamp_ms, "key": source.key, "value": source.value,
-        "detail": _json(detail(event)),
+        "detail": _write_json(detail(event)),
     }  # fmt: skip
 
 
@@ -67,12 +67,8 @@ def line_row(source: SourceLine, event: LogEvent) -> dict[str, Any]:
     return {
         "cluster_id": source.cluster_id, "group_id": event.group_id, "ref": event.ref, "source_kind": "log",
         "kind": event.kind.value, "node": source.node, "file_name": source.file_name, "file_id": source.file_id,
-        "byte": source.byte, "at_ms": event.local_at_ms, "text": source.text, "detail": _json(detail),
+        "byte": source.byte, "at_ms": event.local_at_ms, "text": source.text, "detail": _write_json(detail),
     }  # fmt: skip
-
-
-def _json(detail: Mapping[str, Any]) -> str:
-    return _write_json(detail)
 
 
 def event_of_row(row: Mapping[str, Any]) -> Event:
@@ -128,7 +124,7 @@ def _as_tuple(values: list[Any]) -> tuple[Any, ...]:
 # ---- all of one group
 
 
-def settled(lines: Iterable[LogEvent], clocks: Mapping[str, NodeClock]) -> list[LogEvent]:
+def with_instants(lines: Iterable[LogEvent], clocks: Mapping[str, NodeClock]) -> list[LogEvent]:
     """The lines with their instants. A line whose layout has a zone keeps its own; a node without a clock is on UTC."""
     found = []
     latest: dict[str, int] = {}
@@ -183,7 +179,7 @@ def group_evidence(
         group_id=group_id,
         records=tuple(sorted(records, key=_place_in_topic)),
         marks=tuple(sorted(marks, key=_place_of_mark)),
-        lines=tuple(settled(lines, clocks)),
+        lines=tuple(with_instants(lines, clocks)),
         statuses=tuple(sorted(statuses, key=_place_in_topic)),
         configs=tuple(sorted(configs, key=_place_in_topic)),
         topic_names=tuple(sorted(names)),

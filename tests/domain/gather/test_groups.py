@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rebalance_audit.domain.decode import decode_source
 from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource
-from rebalance_audit.domain.gather.groups import event_of_row, gather, line_row, record_row, settled, undecoded
+from rebalance_audit.domain.gather.groups import event_of_row, gather, line_row, record_row, undecoded, with_instants
 from rebalance_audit.domain.log_lines import parse_line
 from rebalance_audit.domain.model import ConnectRecord, GroupRecord, LogEvent, SourceLine, SourceRecord
 from rebalance_audit.domain.wire import DecodeError, DecodeReason
@@ -60,13 +60,13 @@ def test_a_line_comes_back_from_its_row_with_what_its_neighbours_show() -> None:
 def test_a_line_in_the_hour_that_comes_twice_is_not_before_the_line_before_it() -> None:
     clock = NodeClock(source=ZoneSource.CONFIGURED, zone="Europe/Berlin")
     lines = [an_event(a_line(byte, second, hour=2)) for byte, second in ((0, 50), (300, 10))]
-    first, second = settled(reversed(lines), {"n": clock})
+    first, second = with_instants(reversed(lines), {"n": clock})
     assert (first.at_ms, second.at_ms) == (lines[0].local_at_ms - 2 * HOUR_MS, lines[1].local_at_ms - HOUR_MS)
 
 
 def test_a_node_without_a_clock_is_on_utc() -> None:
     event = an_event(a_line(0, 1))
-    assert settled([event], {})[0].at_ms == event.local_at_ms
+    assert with_instants([event], {})[0].at_ms == event.local_at_ms
 
 
 def test_the_place_of_refused_bytes_counts_through_key_and_value() -> None:
