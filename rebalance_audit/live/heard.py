@@ -18,7 +18,7 @@ _COLUMNS = pa.schema(
 
 
 class AnyLanded(Protocol):
-    """`ingest.collector.Landed`."""
+    """What a collector landed: the shape of `ingest.collector.Landed`, which this package does not import."""
 
     @property
     def cluster_id(self) -> str: ...

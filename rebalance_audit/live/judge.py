@@ -32,7 +32,7 @@ FORGET_S = 3_600.0
 MOST_GROUPS = 1_000
 """Each commit of a group in memory is decoded. Of more groups than these, those that were quiet longest leave, once the
 tables hold all of their evidence."""
-SAID_AT_LEAST = 1_000
+SENT_AT_LEAST = 1_000
 """What was sent is remembered of at least so many incidents, whether their groups are in memory or not."""
 
 
@@ -79,9 +79,10 @@ class Judge(threading.Thread):
         self._next_fold: dict[str, float] = {}
         self._touched_at: dict[str, float] = {}
         self._stored_until: float | None = None
-        self._said: dict[str, tuple[Any, ...]] = {}
-        """By incident: what was sent, so that targets hear of it again if it changes."""
-        self._said_at: dict[str, float] = {}
+        self._sent: dict[str, tuple[Any, ...]] = {}
+        """By incident: the state that was sent, so that targets hear of it again if it changes."""
+        self._judged_at: dict[str, float] = {}
+        """By incident: the moment at which its groups were folded last, and what is new was sent."""
         self._published_until: float | None = None
         self.failure: Exception | None = None
         self.folds = 0
@@ -119,7 +120,7 @@ class Judge(threading.Thread):
 
     def reported_since(self, moment: float) -> set[str]:
         """Incidents about which something was sent after this moment of the clock."""
-        return {incident_id for incident_id, at in list(self._said_at.items()) if at >= moment}
+        return {incident_id for incident_id, at in list(self._judged_at.items()) if at >= moment}
 
     # ---- in this thread
 
@@ -250,26 +251,26 @@ class Judge(threading.Thread):
             took = self._clock() - began
             self._next_fold[group_id] = began + took / FOLD_SHARE
         concerned = memory.incidents_of(groups_due)
-        new = [i for i in concerned if self._said.get(i.incident_id) != _state(i)]
+        new = [i for i in concerned if self._sent.get(i.incident_id) != _state(i)]
         showing.judged(incidents_before, concerned, now)
         self._show(memory)  # not after messages, which a receiver may hold up
-        self._say(concerned, new)
-        self._forget_said(memory)
+        self._send_new(concerned, new)
+        self._forget_sent(memory)
         self._on_news()
 
-    def _say(self, concerned: Sequence[Incident], new: Sequence[Incident]) -> None:
+    def _send_new(self, concerned: Sequence[Incident], new: Sequence[Incident]) -> None:
         at = self._clock()
         for incident in concerned:
-            self._said_at[incident.incident_id] = at
+            self._judged_at[incident.incident_id] = at
         if new and self._send(new):
-            self._said |= {i.incident_id: _state(i) for i in new}
+            self._sent |= {i.incident_id: _state(i) for i in new}
 
-    def _forget_said(self, memory: ClusterMemory) -> None:
+    def _forget_sent(self, memory: ClusterMemory) -> None:
         """Now and then, forget what was sent of incidents that left the memory."""
         known = memory.incident_ids()
-        if len(self._said_at) > 2 * len(known) + SAID_AT_LEAST:
-            self._said = {incident_id: state for incident_id, state in self._said.items() if incident_id in known}
-            self._said_at = {incident_id: at for incident_id, at in self._said_at.items() if incident_id in known}
+        if len(self._judged_at) > 2 * len(known) + SENT_AT_LEAST:
+            self._sent = {incident_id: state for incident_id, state in self._sent.items() if incident_id in known}
+            self._judged_at = {incident_id: at for incident_id, at in self._judged_at.items() if incident_id in known}
 
     def _want(self, group_id: str, at: float) -> None:
         due = max(at, self._next_fold.get(group_id, 0.0))
@@ -288,8 +289,8 @@ class Judge(threading.Thread):
         quiet = [g for g, at in self._touched_at.items() if at < until and g not in self._pending]
         if len(quiet) == len(self._touched_at):
             memory.forget()
-            self._said.clear()
-            self._said_at.clear()
+            self._sent.clear()
+            self._judged_at.clear()
         for group_id in quiet:
             self._drop(memory, group_id)
 

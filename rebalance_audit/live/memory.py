@@ -262,8 +262,8 @@ class ClusterMemory:
         )  # fmt: skip
         if not group.is_whole:
             group.findings = _continued(self._around.findings_of(group_id), group.findings)
-        _is_in(self.open_groups, group_id, group.has_open)
-        _is_in(self.waiting, group_id, going_on(group.rebalances, {}, self.seen_until_ms) is not None)
+        _put_if(self.open_groups, group_id, group.has_open)
+        _put_if(self.waiting, group_id, going_on(group.rebalances, {}, self.seen_until_ms) is not None)
         self._around.put(group_id, group.rebalances, group.tasks, group.findings, is_whole=group.is_whole)
 
     def going_on(self) -> list[Running]:
@@ -312,7 +312,7 @@ def _continued(before: Sequence[Finding], now: Sequence[Finding]) -> list[Findin
     return found
 
 
-def _is_in(groups: set[str], group_id: str, belongs: bool) -> None:
+def _put_if(groups: set[str], group_id: str, belongs: bool) -> None:
     if belongs:
         groups.add(group_id)
     else:
