@@ -1,4 +1,4 @@
-"""Reads partitions of a running cluster from where they were left, and keeps the books of what was read."""
+"""Reads partitions of a running cluster from where they were left, and notes what was read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _Place = tuple[str | None, int | None]
 
 @dataclass(slots=True)
 class LivePartition:
-    """One partition that is read: where it is, and the book of what was read since the last page."""
+    """One partition that is read: where it is, and what was read since its last reading ended."""
 
     topic: str
     partition: int
@@ -46,21 +46,21 @@ class LivePartition:
     end_offset: int
     """The high watermark when reading began."""
     is_at_end: bool = False
-    is_booked: bool = False
-    """It has a reading, even if only to say that it was empty."""
+    was_noted: bool = False
+    """A reading of it has ended, even if only to say that it was empty."""
     reading: SourceReading = field(init=False)
 
     def __post_init__(self) -> None:
         self.is_at_end = self.position >= self.end_offset
-        self.reading = self._page()
+        self.reading = self._new_reading()
 
-    def begin_reading(self) -> SourceReading:
-        """Begin a new page of the partition's book; returns the page that ends here."""
-        page, self.reading, self.is_booked = self.reading, self._page(), True
-        page.to_position = self.position
-        return page
+    def end_reading(self) -> SourceReading:
+        """End the reading here, and begin the next one; returns the one that ended."""
+        ended, self.reading, self.was_noted = self.reading, self._new_reading(), True
+        ended.to_position = self.position
+        return ended
 
-    def _page(self) -> SourceReading:
+    def _new_reading(self) -> SourceReading:
         name = f"record:{self.topic}-{self.partition}"
         return SourceReading(source=name, kind="record", from_position=self.position)
 
@@ -77,7 +77,7 @@ class _Waiting:
 
 
 class BrokerReader:
-    """Reads assigned partitions from remembered positions, or from their beginning, and keeps the books."""
+    """Reads assigned partitions from remembered positions, or from their beginning, and notes what was read."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class BrokerReader:
         self._live: dict[_Place, LivePartition] = {}
         self._waiting: dict[tuple[str, int], _Waiting] = {}
         self._patience_s, self._again_s, self._again_at = PATIENCE_S[0], AGAIN_S[0], 0.0
-        self._closed: list[SourceReading] = []
+        self._ended: list[SourceReading] = []
         self.problems: dict[str, Problem] = {}
         """Topics that are not read, and why."""
         for topic, kind in topics.items():
@@ -108,14 +108,14 @@ class BrokerReader:
     def partitions(self) -> list[LivePartition]:
         return list(self._live.values())
 
-    def close_pages(self) -> list[SourceReading]:
-        """The pages since the last call, of every partition in which something happened."""
-        pages, self._closed = self._closed, []
+    def end_readings(self) -> list[SourceReading]:
+        """The readings since the last call, of every partition in which something happened."""
+        ended, self._ended = self._ended, []
         for live in self._live.values():
-            page = live.reading
-            if page.item_count or len(page.problems) or live.position != page.from_position or not live.is_booked:
-                pages.append(live.begin_reading())
-        return pages
+            now = live.reading
+            if now.item_count or len(now.problems) or live.position != now.from_position or not live.was_noted:
+                ended.append(live.end_reading())
+        return ended
 
     @property
     def is_done(self) -> bool:
@@ -235,7 +235,7 @@ class BrokerReader:
         if error.code() == KafkaError._PARTITION_EOF:
             live.position, live.is_at_end = max(live.position, offset), True
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            self._closed.append(live.begin_reading())
+            self._ended.append(live.end_reading())
             del self._live[place]
             self._open(live.topic, live.partition, _Waiting(live.kind, live.position))
             self._assign()

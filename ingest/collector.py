@@ -27,13 +27,12 @@ LIVE_WAIT_S = 0.1
 """How long to wait for a record before log files are looked at again: that takes a system call for each file."""
 LIVE_LOOK_MS = 5_000
 """Files are looked for this often even if no folder seems to have changed."""
-LIVE_APART_MS = 50
-"""The least time between two landings: a storm makes at most twenty a second."""
-LIVE_APART_MOST_MS = 200
-"""The most that LANDING_SHARE makes of it: beside a busy cluster alerts come 0.2 s sooner than with 400, for 0.07 of
-a core."""
+LIVE_APART_MS = (50, 200)
+"""The least and the most time between the beginnings of two landings of urgent evidence: a storm makes at most twenty a
+second. With 200 as the most, alerts beside a busy cluster come 0.2 s sooner than with 400, for 0.07 of a core."""
 LANDING_SHARE = 10
-"""Landing takes a tenth of the time at most, if it is urgent: what follows takes as long again for each file."""
+"""Between these two, a landing is followed by the next after ten times as long as it took: what reads the landed files
+takes as long again for each."""
 Report = Callable[[str], None]
 """One line for the operator; secrets are gone from it."""
 
@@ -120,6 +119,7 @@ class _Collector:
         self.has_caught_up = False
         self.until_ms: int | None = None
         self.glance: Hashable = None
+        """What `LogTail.glance` gave at the last look."""
         self.settings, self.landing, self.report, self.now_ms = settings, landing, report, now_ms
         self.summary = CollectSummary(cluster_id=cluster_id, read_id=new_read_id("collect"))
         alone = positions_name("live", cluster_id)
@@ -135,7 +135,7 @@ class _Collector:
         self.reader: BrokerReader | None = None
         self.pending = PendingEvidence()
         self.flush_count = self.flushed_at_ms = self.tailed_at_ms = 0
-        self.apart_ms = LIVE_APART_MS
+        self.apart_ms = LIVE_APART_MS[0]
         self.places: dict[str, tuple[str, int, str]] = {}
         """If the collector has a share of the cluster: each place as topic, partition, kind."""
         self.is_settled = True
@@ -167,7 +167,7 @@ class _Collector:
                 if self._is_flush_due(now_ms):
                     self._flush()
                     self._exchange()
-                is_held_up = self._is_done(but_waiting=True) and now_ms - began_at_ms > NO_ANSWER_MS
+                is_held_up = self._is_done(despite_waiting=True) and now_ms - began_at_ms > NO_ANSWER_MS
                 if not self.has_caught_up and (self._is_done() or is_held_up):
                     self._catch_up()
                 if self.settings.until_end and self._is_done():
@@ -211,11 +211,11 @@ class _Collector:
         if reader.problems and has_places and not (reader.partitions or reader.waiting or self.settings.logs):
             raise Misconfigured(*(problem.sentence for problem in reader.problems.values()))
 
-    def _is_done(self, *, but_waiting: bool = False) -> bool:
-        """Whether all that was there at the beginning is read, by this collector or another. `but_waiting`: partitions
-        whose leaders do not answer do not count."""
+    def _is_done(self, *, despite_waiting: bool = False) -> bool:
+        """Whether all that was there at the beginning is read, by this collector or another. `despite_waiting`:
+        partitions whose leaders do not answer do not count."""
         reader = self.reader
-        return self.is_settled and (reader is None or reader.is_done or (but_waiting and reader.is_at_end))
+        return self.is_settled and (reader is None or reader.is_done or (despite_waiting and reader.is_at_end))
 
     def _report_waiting(self, reader: BrokerReader) -> None:
         """Once each time that something cannot be read for now, and once when it can."""
@@ -332,14 +332,14 @@ class _Collector:
         )
 
     def _flush(self) -> None:
-        """Land what is pending, then the books, then remember the positions: in this order, a crash only repeats."""
+        """Land what is pending, then the readings, then remember the positions: in this order, a crash only repeats."""
         self.flushed_at_ms = self.now_ms()
         partitions = self.reader.partitions if self.reader is not None else []
-        pages = self.reader.close_pages() if self.reader is not None else []
+        readings = self.reader.end_readings() if self.reader is not None else []
         positions = self.record_positions | {f"{live.topic}-{live.partition}": live.position for live in partitions}
-        for page in pages:
-            self._note(page)
-        if self.pending.is_empty and not pages:
+        for reading in readings:
+            self._note(reading)
+        if self.pending.is_empty and not readings:
             return
         self.is_flushing = True
         landing_id = f"{self.summary.read_id}-{self.flush_count:06d}"
@@ -347,7 +347,7 @@ class _Collector:
         cluster_id = self.summary.cluster_id
         self.summary.record_count += self.landing.write_records(landing_id, cluster_id, runs)
         self.summary.line_count += self.landing.write_log_lines(landing_id, cluster_id, lines)
-        self.landing.write_sources(landing_id, cluster_id, landing_id, [*pages, *self.pending.readings()])
+        self.landing.write_sources(landing_id, cluster_id, landing_id, [*readings, *self.pending.readings()])
         stated = {"partitions": positions} if self.share is None else {}  # else they are in the shared document
         self.landing.write_positions(self.positions_name, {**stated, "logs": self.tail.positions()})
         self.record_positions = positions
@@ -361,6 +361,5 @@ class _Collector:
         self.pending = PendingEvidence()
         self.flush_count += 1
         self.is_flushing = False
-        self.apart_ms = min(
-            max(LIVE_APART_MS, LANDING_SHARE * (self.now_ms() - self.flushed_at_ms)), LIVE_APART_MOST_MS
-        )
+        least_ms, most_ms = LIVE_APART_MS
+        self.apart_ms = min(max(least_ms, LANDING_SHARE * (self.now_ms() - self.flushed_at_ms)), most_ms)

@@ -52,7 +52,8 @@ class Problem:
 
 
 class Problems:
-    """Problems of one source: the first ones in full, then their number, so that a ruined file stays one page."""
+    """Problems of one source: the first ones in full, then their number, so that a ruined file does not fill
+    bronze.source."""
 
     def __init__(self, limit: int = 20) -> None:
         self._limit = limit

@@ -214,7 +214,7 @@ class _Import:
         self.problems += [problem.sentence for problem in reading.problems]
 
     def _flush(self) -> None:
-        """Records and lines first, then the books about them, then what need not be read again."""
+        """Records and lines first, then what was read of each source, then what need not be read again."""
         landing_id = f"{self.read_id}-{self.flush_count:05d}"
         cluster_id = self.folder.cluster_id
         self.landing.write_records(landing_id, cluster_id, self.runs)

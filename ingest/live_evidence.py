@@ -50,7 +50,7 @@ class LiveEvidence:
                     yield from self._records(live, messages, wants)
                 if (time.monotonic() - idle_since) * 1000 > NO_ANSWER_MS:
                     raise Retryable(f"{self.cluster.address} stopped answering before the end was read; try again.")
-            self.sources += reader.close_pages()
+            self.sources += reader.end_readings()
             for topic, problem in {**problems, **reader.problems}.items():
                 reading = SourceReading(source=f"record:{topic}", kind="record")
                 reading.problems.add(problem)

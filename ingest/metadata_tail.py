@@ -172,17 +172,17 @@ def _piece(node: str, rows: list[Row]) -> tuple[SourceReading, list[RecordRun]]:
 
 
 def _joined(readings: Sequence[SourceReading]) -> SourceReading:
-    """One page of the books: pieces and nodes follow each other, and a hole between them is a problem of its own."""
-    page = _reading()
+    """One reading of all: pieces and nodes follow each other, and a hole between them is a problem of its own."""
+    whole = _reading()
     for reading in readings:
         if reading.from_position is not None and reading.from_at_ms is not None and reading.to_at_ms is not None:
-            known = page.from_position
-            page.from_position = reading.from_position if known is None else min(known, reading.from_position)
-            page.to_position = max(page.to_position or 0, reading.to_position or 0)
-            page.saw_records(reading.item_count, reading.from_at_ms, reading.to_at_ms)
+            known = whole.from_position
+            whole.from_position = reading.from_position if known is None else min(known, reading.from_position)
+            whole.to_position = max(whole.to_position or 0, reading.to_position or 0)
+            whole.saw_records(reading.item_count, reading.from_at_ms, reading.to_at_ms)
         for problem in reading.problems:
-            page.problems.add(problem)
-    return page
+            whole.problems.add(problem)
+    return whole
 
 
 def cluster_of(folders: Mapping[str, Path], expected: str | None) -> str:

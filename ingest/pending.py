@@ -63,13 +63,13 @@ class PendingEvidence:
         """One reading per source: several pieces of a log file in one flush follow each other."""
         joined: dict[str, SourceReading] = {}
         for reading in self._readings:
-            page = joined.setdefault(reading.source, reading)
-            if page is not reading:
-                page.item_count += reading.item_count
-                page.let_go_count += reading.let_go_count
-                if page.from_position is None:
-                    page.from_position = reading.from_position
-                page.to_position = reading.to_position if reading.to_position is not None else page.to_position
+            first = joined.setdefault(reading.source, reading)
+            if first is not reading:
+                first.item_count += reading.item_count
+                first.let_go_count += reading.let_go_count
+                if first.from_position is None:
+                    first.from_position = reading.from_position
+                first.to_position = reading.to_position if reading.to_position is not None else first.to_position
                 for problem in reading.problems:
-                    page.problems.add(problem)
+                    first.problems.add(problem)
         return list(joined.values())

@@ -1,4 +1,4 @@
-"""Readings: runs of records, log events, and the books about each source."""
+"""Readings: runs of records, log events, and what was read of each source (rows of bronze.source)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def source_record(cluster_id: str, topic: str, partition: int, row: Row) -> Sour
 
 
 def read_partition(files: PartitionFiles, reading: SourceReading) -> Iterator[tuple[str, list[Row]]]:
-    """(node, rows) of one partition, its replicas merged and secrets removed; keeps the books in `reading`."""
+    """(node, rows) of one partition, its replicas merged and secrets removed; `reading` is told what was read."""
     reading.from_position = min(replica.start_offset for replica in files.replicas)
     for node, rows in merge(files.replicas):
         reading.saw(rows)

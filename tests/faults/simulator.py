@@ -219,8 +219,8 @@ class Reader:
                 arrived.append((live, [Message(record) for record in new]))
         return arrived
 
-    def close_pages(self) -> list[Any]:
-        return [live.begin_reading() for live in self.partitions if live.reading.item_count]
+    def end_readings(self) -> list[Any]:
+        return [live.end_reading() for live in self.partitions if live.reading.item_count]
 
     def close(self) -> None:
         pass

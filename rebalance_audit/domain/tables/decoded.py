@@ -88,7 +88,7 @@ SILVER_UNDECODED = Table(
 
 SILVER_DECODE_COUNT = Table(
     "silver.decode_count",
-    "The decode stage's books per batch: rows in = events + commits + undecoded + skipped.",
+    "What decode counted in each batch: rows in = events + commits + undecoded + skipped.",
     ("cluster_id", "batch_id", "source_kind", "kind"),
     (
         CLUSTER,
