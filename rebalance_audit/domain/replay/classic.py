@@ -280,16 +280,19 @@ class ClassicGroup(ClassicMembers):
         self.generation += 1
         self.completed_ms = self.loop.now_ms
         self.state = State.COMPLETING
-        number = self.round
+        number, are_new = self.round, True
         for seat in self.seats.values():
             process = seat.process
             if seat.first_generation is None:
                 seat.first_generation = self.generation
+            else:
+                are_new = False
             if seat.has_joined and process.is_alive:
                 process.joined(self.loop.now_ms, self.beat_ms)
                 if process.keeps_beats and process.lives_on > 1 and seat.first_generation == self.generation:
                     process.beats_within(draw(self.rng, self.timing.return_beat_ms))
-        self.loop.after(draw(self.rng, self.timing.sync_ms), lambda: self.assigns(number))
+        sync_ms = self.timing.first_sync_ms if are_new else None
+        self.loop.after(draw(self.rng, sync_ms or self.timing.sync_ms), lambda: self.assigns(number))
 
     def assigns(self, number: int) -> None:
         if number != self.round or self.state is not State.COMPLETING:

@@ -144,10 +144,11 @@ def _idle_ms(movement: Movement, row: Rebalance, silent: frozenset[str], likely_
 def timing_of(rows: Sequence[Rebalance]) -> Timing:
     """This group's own timings where it shows at least three, the lab's elsewhere."""
     timing, measured = Timing(), []
-    sync = [r.assigned_at_ms - r.joined_at_ms for r in rows if r.assigned_at_ms and r.joined_at_ms]
-    sync = [ms for ms in sync if ms >= 0]
-    if len(sync) >= FEWEST_MEASURED:
-        timing, measured = replace(timing, sync_ms=tuple(sorted(sync))), ["sync_ms"]
+    first, later = _synced_ms(rows)
+    if first and len(later) >= FEWEST_MEASURED and min(first) > statistics.median(later):
+        timing, measured = replace(timing, sync_ms=later, first_sync_ms=first), ["sync_ms"]
+    elif len(first + later) >= FEWEST_MEASURED:
+        timing, measured = replace(timing, sync_ms=tuple(sorted(first + later))), ["sync_ms"]
     beats = beats_of(rows)
     if beats is not None:
         timing, measured = replace(timing, heartbeat_ms=beats.interval_ms), [*measured, "heartbeat_ms"]
@@ -164,6 +165,17 @@ def timing_of(rows: Sequence[Rebalance]) -> Timing:
     delay_ms, again = _initial_delay(starts)
     measured += ["initial_delay_ms"] if starts else []
     return replace(timing, initial_delay_ms=delay_ms, delays_again=again, is_measured=tuple(measured))
+
+
+def _synced_ms(rows: Sequence[Rebalance]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """From the end of the join phase to the assignment, in order: of rounds whose members are all new, and of the
+    others. The first are slower where their leader has just started; else they say as much of the others."""
+    found: dict[bool, list[float]] = {True: [], False: []}
+    for row in rows:
+        if row.assigned_at_ms and row.joined_at_ms and row.assigned_at_ms >= row.joined_at_ms:
+            are_new = bool(row.members) and all(m.change == "joined" for m in row.members)
+            found[are_new].append(row.assigned_at_ms - row.joined_at_ms)
+    return tuple(sorted(found[True])), tuple(sorted(found[False]))
 
 
 def _newcomers_synced(rows: Sequence[Rebalance]) -> Iterable[float]:

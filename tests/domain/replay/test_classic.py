@@ -25,6 +25,12 @@ def test_what_a_closed_member_had_waits_for_the_next_heartbeat_of_the_others() -
     assert run.cost.standstill_seconds == pytest.approx(1.0)
 
 
+def test_a_group_of_new_members_takes_its_own_time_to_its_first_assignment_alone() -> None:
+    run = replayed(RESTART, replace(AT_ONCE, first_sync_ms=(60,)))
+    assert run.cost.first_wait_seconds == pytest.approx(4 * 0.06)
+    assert run.cost.between_owners_seconds == pytest.approx(1.0)
+
+
 def test_static_membership_saves_the_rebalances_and_leaves_the_partitions_with_their_owner() -> None:
     run = replayed(RESTART, is_static=True)
     assert triggers(run) == ["member_joined", "member_joined"]

@@ -75,6 +75,22 @@ def test_the_interval_is_the_one_at_whose_heartbeats_most_join_phases_end(
     assert timing_of(rows).heartbeat_ms == interval_ms
 
 
+def test_the_first_assignment_of_new_members_says_nothing_of_later_ones() -> None:
+    """A JVM that has just started assigns for the first time: 60 ms, where its later assignments take 3 to 9."""
+    rows = reconstruct(gathered(EAGER).groups[0]).rebalances
+    row = next(r for r in rows if any(m.change == "stayed" for m in r.members))
+    new = replace(row, members=tuple(replace(m, change=MemberChange.JOINED) for m in row.members))
+    took = [(new, 60), (row, 9), (row, 3), (row, 5)]
+    timing = timing_of([replace(r, joined_at_ms=1_000_000, assigned_at_ms=1_000_000 + ms) for r, ms in took])
+    assert (timing.first_sync_ms, timing.sync_ms) == ((60,), (3, 5, 9))
+    quick = timing_of(
+        [replace(r, joined_at_ms=1_000_000, assigned_at_ms=1_000_000 + ms) for r, ms in [*took, (new, 4)]]
+    )
+    assert (quick.first_sync_ms, quick.sync_ms) == (None, (3, 4, 5, 9, 60)), "new members are no slower by themselves"
+    few = timing_of([replace(r, joined_at_ms=1_000_000, assigned_at_ms=1_000_000 + ms) for r, ms in took[:3]])
+    assert (few.first_sync_ms, few.sync_ms) == (None, (3, 9, 60)), "two later ones are too few"
+
+
 @pytest.mark.parametrize(("took_ms", "synced_ms"), [(2_990, 0), (20, 45)])
 def test_a_follow_up_shows_whether_the_newcomer_had_asked_for_its_assignment(took_ms: int, synced_ms: int) -> None:
     """It began 25 ms after the join phase. It waited for a heartbeat, or for the newcomer's request 45 ms after it."""
