@@ -14,8 +14,9 @@ from typing import TypeVar
 
 from tests.differential import metadata, streams
 from tests.differential.cases import batches, captured_cases
-from tests.differential.comparison import Tally, compare
+from tests.differential.comparison import compare
 from tests.differential.oracle import RELEASES, Oracle
+from tests.differential.tally import Tally
 
 MOST_DISAGREEMENTS = 25
 """More of them say nothing new; the run stops."""

@@ -14,47 +14,22 @@ ours is held to what each of them knows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
-from rebalance_audit.domain.protocols import connect_protocol, consumer_protocol, sticky_user_data
 from rebalance_audit.domain.records import OffsetCommitValue, decode_record
 from rebalance_audit.domain.records.registry import RECORD_TYPES, Layout
-from rebalance_audit.domain.wire import DecodeError, DecodeReason, Reader, UnknownTags
+from rebalance_audit.domain.wire import DecodeError, DecodeReason, Reader
+from tests.differential.embedded import compare_embedded
+from tests.differential.kafka_reader import NEWEST, REPLACED, KafkaReader, Release
 from tests.differential.oracle import Answer, Case, Kind
+from tests.differential.tally import Disagreement, Tally
 
 _ZERO_UUID = "A" * 22
-_REPLACED = re.compile("\ufffd+")
-
-_TAG_SINCE = {
-    "read_classic": (3, 8),
-    "read_topic_id": (4, 1),
-    "read_hash": (4, 1),
-    "read_validated": (4, 2),
-    "read_configs": (4, 2),
-    "read_timestamp": (4, 3),
-    "read_epochs": (4, 3),
-    "read_stored": (4, 4),
-    "read_failed": (4, 4),
-}
-"""From which release on Kafka knows a tagged field, by the name of our function that reads it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
-    number: tuple[int, int]
-    types: frozenset[int]
-    layouts: Mapping[int, str]
-    """Of the types with several."""
-    checks_value_version: bool = True
-    """Otherwise a version it does not know is read as its newest."""
-    reads_legacy_commits_of: range = range(1)
-    """Value versions of type 0, which only Kafka 0.8.2 wrote, as version 0."""
-
-
-_NEWEST = (4, 4)
 _MODERN = {4: "3.8", 5: "3.8", 7: "3.8", 8: "3.8", 11: "4.1", 15: "4.1"}
 _SINCE_4_1 = frozenset(range(24)) - {9, 18}
 RELEASES = {
@@ -62,90 +37,6 @@ RELEASES = {
     "4.1.1": Release((4, 1), _SINCE_4_1, _MODERN),
     "3.9.1": Release((3, 9), frozenset(range(9)), _MODERN, False, range(5)),
 }
-
-
-class KafkaReader(Reader):
-    """Tolerates what Kafka does, and knows the tagged fields of one release."""
-
-    __slots__ = ("release", "replaced")
-
-    def __init__(
-        self,
-        buf: bytes,
-        at: int = 0,
-        *,
-        flexible: bool = False,
-        part: str = "value",
-        release: tuple[int, int] = (4, 3),
-    ) -> None:
-        Reader.__init__(self, buf, at, flexible=flexible, part=part)
-        self.release = release
-        self.replaced = False
-
-    def nullable_string(self, field: str) -> str | None:
-        start = self.at
-        try:
-            return Reader.nullable_string(self, field)
-        except DecodeError as refused:
-            if refused.reason is not DecodeReason.BAD_UTF8:
-                raise
-            end, self.at, self.replaced = self.at, start, True
-            self.uvarint(field) if self.flexible else self.int16(field)  # its length
-            text, self.at = self.buf[self.at : end].decode("utf-8", "replace"), end
-            return text
-
-    def tags(self, known: Mapping[int, Callable[[Reader], None]]) -> UnknownTags:
-        return Reader.tags(
-            self, {tag: read for tag, read in known.items() if _TAG_SINCE[read.__name__] <= self.release}
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Disagreement:
-    case: Case
-    release: str
-    what: str
-    kafka: Answer
-    ours: str
-
-    def __str__(self) -> str:
-        key, value = (None if part is None else part.hex() for part in (self.case.key, self.case.value))
-        return (
-            f"{self.release} {self.case.kind.name}: {self.what}\n  key {key}\n  value {value}\n"
-            f"  Kafka: {self.kafka}\n  ours:  {self.ours}"
-        )
-
-
-@dataclass(slots=True)
-class Tally:
-    """What a run has seen; printed, so that a run that compared nothing cannot look like one that found nothing."""
-
-    cases: int = 0
-    comparisons: int = 0
-    """A case with a release that knows its type."""
-    accepted: int = 0
-    refused: int = 0
-    trailing: int = 0
-    """Refused by us alone, for bytes after the end."""
-    bad_utf8: int = 0
-    """Refused by us alone, for text that is not UTF-8."""
-    seen: set[tuple[str, int, int]] = field(default_factory=set)
-    """Release, record type and value version that was read by both."""
-    disagreements: list[Disagreement] = field(default_factory=list)
-
-    def add(self, other: Tally) -> None:
-        for name in ("cases", "comparisons", "accepted", "refused", "trailing", "bad_utf8"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.seen |= other.seen
-        self.disagreements += other.disagreements
-
-    def __str__(self) -> str:
-        return (
-            f"{self.cases:,} cases, {self.comparisons:,} comparisons: {self.accepted:,} read alike, "
-            f"{self.refused:,} refused alike, by us alone {self.trailing:,} for trailing bytes and "
-            f"{self.bad_utf8:,} for text that is not UTF-8; {len(self.seen)} types and versions; "
-            f"{len(self.disagreements)} disagreements"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +52,7 @@ class _Read:
 def compare(case: Case, answers: list[Answer], releases: tuple[str, ...], tally: Tally) -> None:
     tally.cases += 1
     if case.kind is not Kind.RECORD:
-        _compare_embedded(case, answers, releases, tally)
+        compare_embedded(case, answers, releases, tally)
         return
     known = [each for each in zip(answers, releases, strict=True) if _is_known(case, RELEASES[each[1]])]
     for answer, name in known:
@@ -254,7 +145,7 @@ def _compare_strict(case: Case, answer: Answer, name: str, tally: Tally) -> None
     release = RELEASES[name]
     strict = _strict(case, release)
     try:
-        ours = _as_kafka(case, replace(release, number=_NEWEST))
+        ours = _as_kafka(case, replace(release, number=NEWEST))
     except DecodeError as refused:
         # The tolerant reader may come further before it refuses, never less far.
         if not isinstance(strict, DecodeError) or (strict.part == refused.part and strict.at > refused.at):
@@ -372,135 +263,5 @@ def _same_but_for_replacements(ours: Any, kafka: Any) -> bool:
     if isinstance(kafka, list):
         return len(ours) == len(kafka) and all(map(_same_but_for_replacements, ours, kafka))
     if isinstance(ours, str):
-        return _REPLACED.sub("\ufffd", ours) == _REPLACED.sub("\ufffd", kafka)
+        return REPLACED.sub("\ufffd", ours) == REPLACED.sub("\ufffd", kafka)
     return _same(ours, kafka) or isinstance(ours, int)
-
-
-# What is inside classic groups
-
-_Shown = tuple[list[Any], int | None]
-"""The fields in the order of Oracle.java, and the bytes left over; None where we do not keep them."""
-
-
-def _compare_embedded(case: Case, answers: list[Answer], releases: tuple[str, ...], tally: Tally) -> None:
-    assert case.value is not None
-    try:
-        ours: Any = _READ[case.kind](case.value)
-    except DecodeError as refused:
-        ours = refused
-    for answer, name in zip(answers, releases, strict=True):
-        tally.comparisons += 1
-        if isinstance(ours, DecodeError):
-            _compare_embedded_refusal(case, answer, name, ours, tally)
-        elif isinstance(answer, str):
-            tally.disagreements.append(Disagreement(case, name, "only we read it", answer, str(ours)))
-        elif ours != (_as_we_say_it(case.kind, answer["read"]), answer["left"] if ours[1] is not None else None):
-            tally.disagreements.append(Disagreement(case, name, "fields", answer, str(ours)))
-        else:
-            tally.accepted += 1
-
-
-def _compare_embedded_refusal(case: Case, answer: Answer, name: str, ours: DecodeError, tally: Tally) -> None:
-    if isinstance(answer, str):
-        tally.refused += 1
-    elif ours.reason is DecodeReason.BAD_UTF8 and _reads_alike_with_replacements(case, answer):
-        tally.bad_utf8 += 1
-    elif case.kind is Kind.STICKY_USER_DATA and answer["read"] in ([[], -1], [[], None]):
-        tally.refused += 1  # Kafka's assignor goes on as if the member had had nothing
-    else:
-        tally.disagreements.append(Disagreement(case, name, "only Kafka reads it", answer, str(ours)))
-
-
-def _reads_alike_with_replacements(case: Case, answer: dict[str, Any]) -> bool:
-    assert case.value is not None
-    modules: list[Any] = [consumer_protocol, connect_protocol, sticky_user_data]
-    for module in modules:
-        module.Reader = KafkaReader
-    try:
-        read, left = _READ[case.kind](case.value)
-    except DecodeError:
-        # For sticky user data Kafka knows no refusal.
-        return case.kind is Kind.STICKY_USER_DATA and answer["read"] in ([[], -1], [[], None])
-    finally:
-        for module in modules:
-            module.Reader = Reader
-    theirs = _as_we_say_it(case.kind, _collapsed(answer["read"]))
-    return _as_we_say_it(case.kind, _collapsed(read)) == theirs and left in (None, answer["left"])
-
-
-def _collapsed(read: Any) -> Any:
-    if isinstance(read, list | tuple):
-        return [_collapsed(each) for each in read]
-    return _REPLACED.sub("\ufffd", read) if isinstance(read, str) else read
-
-
-_PARTITION_LISTS = {Kind.CONSUMER_SUBSCRIPTION: 2, Kind.CONSUMER_ASSIGNMENT: 0, Kind.STICKY_USER_DATA: 0}
-
-
-_EMPTY_ALLOCATION: list[Any] = [0, None, None, -1, [], [], 1, [], [], 0]
-
-
-def _as_we_say_it(kind: Kind, read: list[Any]) -> list[Any]:
-    """A partition is named once, however often a list does; a sticky generation of -1 and no allocation are None."""
-    at = _PARTITION_LISTS.get(kind)
-    if at is not None:
-        read[at] = [list(pair) for pair in dict.fromkeys(map(tuple, read[at]))]
-    if kind is Kind.STICKY_USER_DATA and read[1] == -1:
-        read[1] = None
-    if kind is Kind.COOPERATIVE_WORKER_STATE and read[2] == _EMPTY_ALLOCATION:
-        read[2] = None
-    return read
-
-
-def _hex(content: bytes | None) -> str | None:
-    return None if content is None else content.hex()
-
-
-def _subscription(data: bytes) -> _Shown:
-    read = consumer_protocol.decode_subscription(data)
-    owned = [list(pair) for pair in read.owned_partitions]
-    return [list(read.topics), _hex(read.user_data), owned, read.generation_id, read.rack_id], len(read.rest)
-
-
-def _assignment(data: bytes) -> _Shown:
-    read = consumer_protocol.decode_assignment(data)
-    return [[list(pair) for pair in read.partitions], _hex(read.user_data)], len(read.rest)
-
-
-def _worker_state(data: bytes) -> _Shown:
-    read = connect_protocol.decode_worker_state(data)
-    shown = [read.url, read.config_offset]
-    if read.version:
-        shown.append(None if read.allocation is None else _connect_fields(read.allocation, True))
-    return shown, len(read.rest)
-
-
-def _connect_assignment(data: bytes) -> _Shown:
-    read = connect_protocol.decode_assignment(data)
-    return _connect_fields(read, read.version > 0), len(read.rest)
-
-
-def _connect_fields(read: connect_protocol.ConnectAssignment, is_cooperative: bool) -> list[Any]:
-    shown = [read.error, read.leader, read.leader_url, read.config_offset, *_split(read.assigned)]
-    return [*shown, read.version, *_split(read.revoked), read.delay_ms] if is_cooperative else shown
-
-
-def _split(given: tuple[connect_protocol.ConnectorTask, ...]) -> tuple[list[str], list[list[Any]]]:
-    connectors = [each.connector for each in given if each.task is None]
-    return connectors, [[each.connector, each.task] for each in given if each.task is not None]
-
-
-def _sticky(data: bytes) -> _Shown:
-    read = sticky_user_data.decode_sticky(data)
-    return [[list(pair) for pair in read.previous_assignment], read.generation], None
-
-
-_READ: Mapping[Kind, Callable[[bytes], _Shown]] = {
-    Kind.CONSUMER_SUBSCRIPTION: _subscription,
-    Kind.CONSUMER_ASSIGNMENT: _assignment,
-    Kind.EAGER_WORKER_STATE: _worker_state,
-    Kind.EAGER_ASSIGNMENT: _connect_assignment,
-    Kind.COOPERATIVE_WORKER_STATE: _worker_state,
-    Kind.COOPERATIVE_ASSIGNMENT: _connect_assignment,
-    Kind.STICKY_USER_DATA: _sticky,
-}

@@ -17,8 +17,8 @@ from rebalance_audit.domain.metadata.others import FeatureLevelRecord
 from rebalance_audit.domain.metadata.registry import read_frame
 from rebalance_audit.domain.wire import DecodeError, DecodeReason
 from tests.differential.cases import GOLDEN, damage
-from tests.differential.comparison import Disagreement, Tally
 from tests.differential.oracle import Answer, Case, Kind
+from tests.differential.tally import Disagreement, Tally
 from tests.domain.metadata.dumped_form import camel
 from tests.domain.metadata.encoder import LAYOUTS, record, topic_id
 

@@ -26,8 +26,8 @@ from rebalance_audit.domain.protocols.streams_protocol import (
 from rebalance_audit.domain.wire import DecodeError, DecodeReason
 from tests import encoders as enc
 from tests.differential.cases import damage
-from tests.differential.comparison import Disagreement, Tally
 from tests.differential.oracle import Answer, Case, Kind
+from tests.differential.tally import Disagreement, Tally
 
 DAMAGED_PER_WHOLE = 9
 WRITTEN = Path(__file__).parents[1] / "domain" / "protocols" / "kafka_written" / "streams.json"

@@ -17,9 +17,10 @@ from rebalance_audit.domain.wire import DecodeError, DecodeReason
 from tests import encoders as enc
 from tests.differential.__main__ import run_captured, run_in
 from tests.differential.comparison import RELEASES as KNOWN
-from tests.differential.comparison import Tally, compare
+from tests.differential.comparison import compare
 from tests.differential.counted import LINES
 from tests.differential.oracle import RELEASES, Case, Kind, Oracle
+from tests.differential.tally import Tally
 
 pytestmark = pytest.mark.differential
 

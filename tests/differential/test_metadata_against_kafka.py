@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.differential.comparison import Tally
 from tests.differential.counted import LINES
 from tests.differential.metadata import batches, captured_cases, compare
 from tests.differential.oracle import RELEASES, Oracle
+from tests.differential.tally import Tally
 from tests.domain.metadata.encoder import LAYOUTS
 
 pytestmark = pytest.mark.differential
