@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the values that tests/encoders.py can write, and what they ought to decode to."""
+"""Hypothesis strategies for the values that tests/encoders can write, and what they ought to decode to."""
 
 from __future__ import annotations
 
