@@ -15,7 +15,7 @@ ROOT = GOLDEN.parents[1]
 DOCS = ROOT / "docs"
 HOW_TO = (
     "index", "install", "tour", "access", "first_answer", "settings", "alerting", "app", "airflow", "sizing", "checks",
-    "audit", "cluster", "upgrade",
+    "audit", "cluster", "operate", "upgrade",
 )  # fmt: skip
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _YOURS = re.compile(r"^export (\w+)=.*# yours(:|$)")

@@ -85,12 +85,15 @@ def kept(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", ["sizing", "checks", "audit"])
+@pytest.mark.parametrize("page", ["sizing", "checks", "audit", "operate"])
 def test_what_a_page_says_about_a_warehouse_works(kept: Path, page: str) -> None:
-    yours = {"W": f"{kept}/w", "KEY": f"{kept}/audit.pem", "REBALANCE_AUDIT_HEADS": f"{kept}/heads"}
+    yours = {
+        "W": f"{kept}/w", "KEY": f"{kept}/audit.pem", "REBALANCE_AUDIT_HEADS": f"{kept}/heads", "BACKUP": f"{kept}/copy",
+    }  # fmt: skip
     said = run(typed(page, yours), kept)
-    if page == "audit":
+    if page in ("audit", "operate"):
         assert said.stdout.startswith("Intact: ")
+    if page == "audit":
         assert list((kept / "heads").iterdir())
     if page == "checks":
         assert "gold.rebalance" in (kept / "checks.csv").read_text()
