@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -104,6 +105,23 @@ def test_explain_shows_a_group_of_leaders_that_moved_beside_it(call: Any, tmp_pa
     assert lines[2].split() == ["evidence", "metadata:broker-1@2"]
     (move,) = json.loads(call("explain", "orders-app", "--evidence", copy, "-o", "json").out)["leader_moves"]
     assert (move["rebalance_id"], move["after_ms"]) == (first["rebalance_id"], 2_000)
+
+
+def test_explain_says_what_it_could_not_read_and_from_when_to_when_it_did(call: Any, tmp_path: Path) -> None:
+    """A segment that was copied in part, beside a topic that is left out on purpose."""
+    copy = tmp_path / "copy"
+    shutil.copytree(EAGER, copy)
+    (packed,) = (copy / "data" / "broker-1" / "__consumer_offsets-1").glob("*.log.gz")
+    whole = gzip.decompress(packed.read_bytes())
+    packed.unlink()
+    packed.with_suffix("").write_bytes(whole[: len(whole) // 2])
+    (other := copy / "data" / "broker-1" / "orders-0").mkdir()
+    (other / packed.with_suffix("").name).touch()
+    said = " ".join(call("explain", "orders-app", "--evidence", copy, "-q").out.split())
+    assert "Not seen: broker-1/__consumer_offsets-1/00000000000000000000.log at byte " in said
+    assert ": the file ends inside a batch;" in said
+    assert "topic that holds" not in said
+    assert "The evidence covers 2026-11-21 16:" in said
 
 
 def test_an_unknown_group_is_answered_with_the_ones_that_are_there(call: Any) -> None:

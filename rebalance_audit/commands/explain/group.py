@@ -190,8 +190,9 @@ def answer_for(reading: GroupReading) -> GroupAnswer:
             f"Group {reading.group_id!r} of cluster {reading.cluster_id} has no rebalance in evidence: it only commits "
             f"offsets (assigned, not subscribed), or retention took its records."
         )
-    times = [s.from_at_ms for s in reading.sources if s.from_at_ms is not None]
-    ends = [s.to_at_ms for s in reading.sources if s.to_at_ms is not None]
+    sources = reading.sources()
+    times = [s.from_at_ms for s in sources if s.from_at_ms is not None]
+    ends = [s.to_at_ms for s in sources if s.to_at_ms is not None]
     ends += [line.at_ms for line in evidence.lines if line.at_ms is not None]
     until_ms = time.time_ns() // 1_000_000 if reading.is_live else max(ends, default=None)
     findings = detect_group(rebalances, found.connect_tasks, DEFAULT, seen_until_ms=until_ms)
@@ -212,14 +213,17 @@ def answer_for(reading: GroupReading) -> GroupAnswer:
 
 def not_seen(reading: GroupReading, gathered: Gathered) -> list[str]:
     """Gaps of the answer, as sentences without their full stop."""
-    unseen = list(_deleted(reading.sources))
+    sources = reading.sources()
+    unseen = list(_deleted(sources))
     if not reading.log_nodes:
         unseen.append(WITHOUT_LOGS)
     if gathered.undecoded:
         first = gathered.undecoded[0]
         unseen.append(f"{len(gathered.undecoded)} records could not be decoded (first {first.ref}: {first.reason})")
     unseen += _clocks(gathered.clocks)
-    problems = list(dict.fromkeys(p.sentence.rstrip(".") for source in reading.sources for p in source.problems))
+    # a broker's folder holds topics of everybody, which are left out on purpose; a log left out is a gap
+    told = [p for source in sources for p in source.problems if source.kind != "record" or p.code != "skipped"]
+    problems = list(dict.fromkeys(p.sentence.rstrip(".") for p in told))
     unseen += problems[:SHOWN_PROBLEMS]
     if len(problems) > SHOWN_PROBLEMS:
         unseen.append(f"{len(problems) - SHOWN_PROBLEMS} more things could not be read")

@@ -25,7 +25,7 @@ NAMED_GROUPS = 12
 
 @dataclass(slots=True)
 class GroupReading:
-    """One pass over the evidence for one group. `sources` and `groups_seen` fill up while it is read."""
+    """One pass over the evidence for one group. `groups_seen` fills up while it is read."""
 
     group_id: str
     cluster_id: str
@@ -33,7 +33,8 @@ class GroupReading:
     lines: Callable[[], Iterator[SourceLine]]
     zones: Mapping[str, str]
     """Configured time zone by node."""
-    sources: list[SourceReading]
+    sources: Callable[[], Sequence[SourceReading]]
+    """What was read of each source, and its problems; to be asked when records and lines were read."""
     groups_seen: set[str]
     other_groups: Callable[[], Iterable[str]]
     """More groups of the cluster, for the answer to a wrong name."""
@@ -57,7 +58,7 @@ def from_folder(folder: EvidenceFolder, group_id: str, progress: Progress) -> Gr
         records=lambda: _counted(evidence.records(wants), progress, "records"),
         lines=lambda: _counted(evidence.lines(), progress, "log lines"),
         zones=dict.fromkeys(nodes, zone) if zone else {},
-        sources=evidence.sources,
+        sources=lambda: evidence.sources,
         groups_seen=seen,
         other_groups=lambda: (),
         metadata=evidence.metadata if folder.metadata else None,
@@ -87,7 +88,7 @@ def from_cluster(
     from_logs = read_evidence(EvidenceFolder(cluster_id=live.cluster_id, log_files=files))
     seen: set[str] = set()
     wants = _only_commits_of(group_id, seen)
-    sources: list[SourceReading] = from_logs.sources
+    sources: list[SourceReading] = []
 
     def records() -> Iterator[SourceRecord]:
         is_connect = False
@@ -107,7 +108,7 @@ def from_cluster(
         records=lambda: _counted(records(), progress, "records"),
         lines=lambda: _counted(from_logs.lines(), progress, "log lines"),
         zones={node: log_time_zone for node, _ in logs} if log_time_zone else {},
-        sources=sources,
+        sources=lambda: [*from_logs.sources, *sources],
         groups_seen=seen,
         other_groups=lambda: _groups_of(live.cluster.config),
         is_live=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,8 @@ class _Everything:
     records: Iterator[SourceRecord]
     lines: Iterator[SourceLine]
     zones: dict[str, str]
-    sources: list[SourceReading]
+    sources: Callable[[], Sequence[SourceReading]]
+    """What was read of each; to be asked when records and lines were read."""
     is_live: bool
 
 
@@ -100,7 +101,7 @@ def _read(places: Places) -> _Everything:
         return _Everything(
             cluster_id=folder.cluster_id, records=evidence.records(), lines=evidence.lines(),
             zones=dict.fromkeys(nodes, folder.log_time_zone) if folder.log_time_zone else {},
-            sources=evidence.sources, is_live=False,
+            sources=lambda: evidence.sources, is_live=False,
         )  # fmt: skip
     from ingest.collect_settings import CollectSettings
     from ingest.folders import EvidenceFolder
@@ -114,7 +115,8 @@ def _read(places: Places) -> _Everything:
     zone = places.log_time_zone
     return _Everything(
         cluster_id=live.cluster_id, records=live.records(), lines=logs.lines(),
-        zones={node: zone for node, _ in places.log_folders} if zone else {}, sources=logs.sources, is_live=True,
+        zones={node: zone for node, _ in places.log_folders} if zone else {}, sources=lambda: logs.sources,
+        is_live=True,
     )  # fmt: skip
 
 
@@ -132,7 +134,7 @@ def _judged(read: _Everything, last_ms: int | None) -> tuple[str, dict[str, Sequ
             f"No group is in the evidence of cluster {read.cluster_id}; check what was given, and whether retention or "
             "compaction took it."
         )
-    ends = [s.to_at_ms for s in read.sources if s.to_at_ms is not None]
+    ends = [s.to_at_ms for s in read.sources() if s.to_at_ms is not None]
     ends += [line.at_ms for g in gathered.groups for line in g.lines if line.at_ms is not None]
     until_ms = time.time_ns() // 1_000_000 if read.is_live else max(ends, default=None)
     groups: dict[str, Sequence[Rebalance]] = {}
