@@ -88,7 +88,8 @@ def kept(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("page", ["sizing", "checks", "audit", "operate"])
 def test_what_a_page_says_about_a_warehouse_works(kept: Path, page: str) -> None:
     yours = {
-        "W": f"{kept}/w", "KEY": f"{kept}/audit.pem", "REBALANCE_AUDIT_HEADS": f"{kept}/heads", "BACKUP": f"{kept}/copy",
+        "W": f"{kept}/w", "KEY": f"{kept}/audit.pem", "REBALANCE_AUDIT_HEADS": f"{kept}/heads",
+        "BACKUP": f"{kept}/copy",
     }  # fmt: skip
     said = run(typed(page, yours), kept)
     if page in ("audit", "operate"):
