@@ -82,7 +82,7 @@ def say(group: str, answer: GroupAnswer, moves: Sequence[LeaderMove], shown: Sho
     )
     if shown.output is Output.TABLE:
         sys.stdout.write(styled(text.explain_text(explanation, output_width(), bounds=shown.bounds)))
-        sys.stdout.writelines(visible(line) + "\n" for line in moves_text(moves))
+        sys.stdout.writelines(line + "\n" for line in moves_text(moves, output_width()))
     elif shown.output is Output.JSON:
         listed = {"leader_moves": [leader_move_row(move) for move in moves]}
         sys.stdout.write(json_text(text.explain_dict(explanation) | listed) + "\n")
@@ -123,7 +123,8 @@ def moves_beside(reading: GroupReading, rebalances: Sequence[Rebalance]) -> list
     )  # fmt: skip
 
 
-def moves_text(moves: Sequence[LeaderMove]) -> Iterable[str]:
+def moves_text(moves: Sequence[LeaderMove], width: int) -> Iterable[str]:
+    from rebalance_audit.domain.explain.layout import hanging
     from rebalance_audit.domain.publish.leader_moves import sentence
 
     if not moves:
@@ -131,8 +132,8 @@ def moves_text(moves: Sequence[LeaderMove]) -> Iterable[str]:
     yield ""
     yield "Leaders that moved beside it:"
     for move in moves[-SHOWN_MOVES:]:
-        yield f"   {sentence(move)}"
-        yield f"      evidence  {', '.join(move.evidence)}"
+        yield from hanging(visible(f"   {sentence(move)}"), width, 6)
+        yield from hanging(visible(f"      evidence  {', '.join(move.evidence)}"), width, 16)
     if len(moves) > SHOWN_MOVES:
         yield f"   and {len(moves) - SHOWN_MOVES} earlier ones"
 
