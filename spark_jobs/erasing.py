@@ -60,7 +60,7 @@ def refuse_unfinished(warehouse: Warehouse) -> None:
     if unfinished:
         raise WarehouseError(
             f"{warehouse.location} has evidence that no run has worked through ({', '.join(unfinished)}); run "
-            f"`rebalance-audit run -w {warehouse.location}` first."
+            f"`rebalance-audit run -w {warehouse.location}` first, or try again in a moment where `watch` does that."
         )
 
 
