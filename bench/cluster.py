@@ -3,8 +3,9 @@
     python -m bench.cluster [--sizes 20000 60000] [--times 2] [--store] [--conf spark.x=y]
 
 The evidence is imported once (bench.fleet), and each run begins with a copy of it. Master and workers are there before
-the clock starts; executors and their Python are started by the run, and count. With `--store` the copies are in an S3
-server, whose own CPU seconds are nobody's. Exits with 1 if a table differs, by count and hash.
+the clock starts; executors and their Python are started by the run, and count. The cluster's driver has the settings of
+infra/spark/spark-defaults.conf; `--conf spark.executor.defaultJavaOptions=` takes one away. With `--store` the copies
+are in an S3 server, whose own CPU seconds are nobody's. Exits with 1 if a table differs, by count and hash.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from tests.object_store import BUCKET
 from tests.spark_cluster import ROOT, SparkCluster
 
 LOCAL, CLUSTER = "local[2]", "cluster"
+DEFAULTS = ROOT / "infra" / "spark" / "spark-defaults.conf"
 Tables = dict[str, tuple[int, int]]
 """(rows, hash of all of them in any order) by table."""
 
@@ -70,7 +72,8 @@ def copied(evidence: Path, location: str) -> None:
 def ran(location: str, master: str, scratch: Path, cluster: SparkCluster | None, conf: Sequence[str]) -> FirstRun:
     """`run` as a process of its own, with all below it, and what master and workers started for it."""
     scratch.mkdir()
-    (scratch / "spark-defaults.conf").write_text("".join(f"{line.replace('=', ' ', 1)}\n" for line in conf))
+    own = "".join(f"{line.replace('=', ' ', 1)}\n" for line in conf)
+    (scratch / "spark-defaults.conf").write_text(DEFAULTS.read_text() + own)  # of two lines the later one holds
     environment = os.environ | {"SPARK_MASTER": master, "SPARK_LOCAL_IP": "127.0.0.1"}
     if cluster is not None:
         environment |= {

@@ -172,22 +172,12 @@ def write_class_archive() -> Path:
     raise TimeoutError(f"Java wrote no class archive at {unfinished}")
 
 
-_SECOND_COMPILER_AT = {
-    "InvocationThreshold": 150_000,
-    "MinInvocationThreshold": 18_000,
-    "CompileThreshold": 450_000,
-    "BackEdgeThreshold": 1_200_000,
-}
-"""Thirty times HotSpot's own."""
-
-
 def _java_options(java: str) -> str:
     options = [
         # Two cores: a parallel collector's threads only take turns with the work.
         "-XX:+UseSerialGC",
-        # Python does the work of most stages, and the second compiler took more of a run than it gave back: it is for
-        # what is truly hot (sorting and writing bronze), not for what Spark calls to plan a query.
-        *(f"-XX:Tier4{limit}={calls}" for limit, calls in _SECOND_COMPILER_AT.items()),
+        # Python does the work of the stages, and the second compiler took more of a run than it gave back.
+        "-XX:TieredStopAtLevel=1",
         "-Duser.timezone=UTC",
         f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}",
     ]

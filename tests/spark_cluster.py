@@ -30,6 +30,7 @@ class SparkCluster:
         self.master, self.page = f"spark://127.0.0.1:{self._port}", f"http://127.0.0.1:{self._ui_port}"
         self._environment = os.environ | environment | {
             "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         }  # fmt: skip
         if has_package:
             self._environment |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
