@@ -67,13 +67,15 @@ def run(context: Run) -> bool:
 
 
 def _news(warehouse: Warehouse, batch: Batch, settings: Mapping[str, Any]) -> dict[str, News]:
-    def changed(table: str, columns: list[str], where: str) -> pa.Table:
+    def changed(table: str, columns: list[str], where: str | None) -> pa.Table:
         return warehouse.changed_keys(table, columns, batch.since[table], batch.until[table], where)
 
     is_first = batch.since["bronze.record"] < 0
     records = changed("bronze.record", ["cluster_id"] if is_first else ["cluster_id", "topic", "offset"], OF_METADATA)
     read = changed("bronze.source", ["cluster_id"], OF_METADATA_READING)
-    with_lines = set(changed("bronze.log_line", ["cluster_id"], OF_CONTROLLERS)["cluster_id"].to_pylist())
+    # In a first run all lines are read anyway: which clusters have some about partitions is not asked before.
+    wanted = None if batch.since["bronze.log_line"] < 0 else OF_CONTROLLERS
+    with_lines = set(changed("bronze.log_line", ["cluster_id"], wanted)["cluster_id"].to_pylist())
     before = warehouse.recall(NAME).get("clocks", {})
     with_lines |= {cluster_id for cluster_id, known in settings.items() if known != before.get(cluster_id)}
     of_records = pc.unique(records["cluster_id"]).to_pylist()
