@@ -40,8 +40,8 @@ def test_a_narrow_terminal_cuts_no_verb_short(call: Any, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("words", [["--help"], ["watch", "--help"], ["audit", "verify", "-h"]], ids=" ".join)
 def test_help_is_quick(words: list[str], tmp_path: Path) -> None:
-    """CPU time of compiled modules, as pip leaves them; the best of five. Python alone takes 0.02 s: where the machine
-    is so busy that it takes more, all else may, too."""
+    """CPU time of compiled modules, as pip leaves them. Beside others CPU time is longer, and never shorter: one quick
+    try is proof. Where there is none, Python alone says how busy the machine is: at rest it takes 0.02 s."""
     compiled = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
 
     def once(*command: str) -> float:
@@ -52,8 +52,12 @@ def test_help_is_quick(words: list[str], tmp_path: Path) -> None:
 
     program = ("-m", "rebalance_audit.cli", *words)
     once(*program)
-    took, alone = (min(each) for each in zip(*((once(*program), once("-c", "")) for _ in range(5)), strict=True))
-    assert took <= max(0.15, 7 * alone)
+    took: list[float] = []
+    alone: list[float] = []
+    while len(took) < 8 and min(took, default=1.0) > 0.15:
+        took.append(once(*program))
+        alone.append(once("-c", ""))
+    assert min(took) <= max(0.15, 7 * min(alone))
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "lab"])
