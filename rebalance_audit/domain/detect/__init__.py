@@ -112,7 +112,7 @@ def detect_group(
 ) -> list[Finding]:
     """Every finding about one group, by first sight, then by rule.
 
-    `rebalances`: all measured ones of the group, in order; with fewer, incidents that began before them get another id.
+    `rebalances`: all measured ones of the group, in order; with fewer, findings that began before them get another id.
     `seen_until_ms`: the end of the cluster's evidence. Without it the group's own last event is taken for the end, and
     a group that became quiet never resolves what is open.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 from rebalance_audit.domain.causes import FOLLOW_UPS
 from rebalance_audit.domain.detect import client_advice
-from rebalance_audit.domain.detect.history import History, HistoryStep, Spell, clusters, label, refs_of
+from rebalance_audit.domain.detect.history import History, HistoryStep, Spell, bursts, label, refs_of
 from rebalance_audit.domain.detect.wording import counted, duration, folded, listed
 from rebalance_audit.domain.kinds import GroupType, MemberChange, MovementKind, Outcome, ResourceType, Severity
 from rebalance_audit.domain.model import Finding, Member, Rebalance
@@ -23,7 +23,7 @@ def avoidable_movement(history: History) -> list[Finding]:
     """
     moved = [s for s in history.attempts if s.rebalance.avoidable_moved_count and s.rebalance.assignor not in _STICKY]
     found: list[Finding] = []
-    for part in clusters(moved, history.limits.storm_long_window_ms):
+    for part in bursts(moved, history.limits.storm_long_window_ms):
         total = sum(s.rebalance.avoidable_moved_count or 0 for s in part)
         of = sum(s.rebalance.moved_count or 0 for s in part)
         resources = [m.resource for s in part for m in s.rebalance.movements if m.is_avoidable]

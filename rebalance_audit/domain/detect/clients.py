@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rebalance_audit.domain.client_families import HABITS, POLL_INTERVAL, ClientFamily, families_shown
 from rebalance_audit.domain.detect.client_advice import families, setting
 from rebalance_audit.domain.detect.finding import Extent
-from rebalance_audit.domain.detect.history import History, Spell, clusters, label, most_at_once, refs_of
+from rebalance_audit.domain.detect.history import History, Spell, bursts, label, most_at_once, refs_of
 from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, listed
 from rebalance_audit.domain.kinds import MemberChange, Severity
 from rebalance_audit.domain.log_lines.reasons import HANDLER_EXITED
@@ -103,7 +103,7 @@ def handler_exits(history: History) -> list[Finding]:
     limits = history.limits
     exits = [s for s in history.attempts if any(HANDLER_EXITED in t.detail for t in s.rebalance.triggers)]
     found: list[Finding] = []
-    for part in clusters(exits, limits.quiet_ms):
+    for part in bursts(exits, limits.quiet_ms):
         if most_at_once(part, limits.storm_short_window_ms) < limits.handler_exits:
             continue
         ids = Counter(m for s in part for t in s.rebalance.triggers if HANDLER_EXITED in t.detail for m in t.members)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.finding import Extent
-from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, identity, label, refs_of
+from rebalance_audit.domain.detect.history import History, HistoryStep, bursts, identity, label, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, likely, listed, shown
 from rebalance_audit.domain.kinds import MemberChange, Mode, MovementKind, Severity
@@ -211,7 +211,7 @@ def failing_rounds(history: History) -> list[Finding]:
         if r.connect_error or (is_follower and not (failing and failing[-1].index == step.index - 1)):
             failing.append(step)
     found: list[Finding] = []
-    for part in clusters(failing, history.limits.quiet_ms):
+    for part in bursts(failing, history.limits.quiet_ms):
         after = {s.index for s in part} | {s.index + 1 for s in part}
         details = [
             t.detail

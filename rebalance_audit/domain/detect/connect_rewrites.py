@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, most_at_once, refs_of
+from rebalance_audit.domain.detect.history import History, HistoryStep, bursts, most_at_once, refs_of
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import counted, duration, shown
 from rebalance_audit.domain.kinds import Severity
@@ -50,7 +50,7 @@ def rewritten_configs(history: History) -> list[Finding]:
 
 def _loops(steps: Sequence[HistoryStep], limits: Limits) -> Iterator[Sequence[HistoryStep]]:
     rest: list[HistoryStep] = []
-    for part in clusters(steps, limits.config_rewrite_window_ms):
+    for part in bursts(steps, limits.config_rewrite_window_ms):
         if most_at_once(part, limits.config_rewrite_window_ms) >= limits.config_rewrites:
             yield part
         else:

@@ -11,7 +11,7 @@ from rebalance_audit.domain.detect.history import (
     History,
     HistoryStep,
     Identity,
-    clusters,
+    bursts,
     identity,
     label,
     most_at_once,
@@ -109,9 +109,10 @@ def _departures(history: History, trigger: str) -> list[_GoneTogether]:
     return found
 
 
-def _incidents(history: History, departures: Sequence[_GoneTogether]) -> Iterator[list[_GoneTogether]]:
+def _episodes(history: History, departures: Sequence[_GoneTogether]) -> Iterator[list[_GoneTogether]]:
+    """Departures that follow each other within `quiet_ms`: each episode is one finding."""
     by_index = {d.step.index: d for d in departures}
-    for part in clusters([d.step for d in departures], history.limits.quiet_ms):
+    for part in bursts([d.step for d in departures], history.limits.quiet_ms):
         yield [by_index[s.index] for s in part]
 
 
@@ -119,29 +120,29 @@ def _departure_finding(
     history: History,
     rule_id: str,
     trigger: str,
-    incident: Sequence[_GoneTogether],
+    episode: Sequence[_GoneTogether],
     *,
     did: str,
     severity: Severity,
     advice: str,
     more_numbers: dict[str, object] | None = None,
 ) -> list[Finding]:
-    noun = "task" if incident[0].step.rebalance.protocol_type == "connect" else "partition"
-    steps = [d.step for d in incident]
-    costliest = max(incident, key=lambda d: (*d.harm_ms, d.held_count))
-    names = list(dict.fromkeys(label(m) for d in incident for m in d.members))
-    if len(incident) == 1:
-        title = f"{incident[0].who} of {history.group} {did}; {incident[0].cost(noun)}"
+    noun = "task" if episode[0].step.rebalance.protocol_type == "connect" else "partition"
+    steps = [d.step for d in episode]
+    costliest = max(episode, key=lambda d: (*d.harm_ms, d.held_count))
+    names = list(dict.fromkeys(label(m) for d in episode for m in d.members))
+    if len(episode) == 1:
+        title = f"{episode[0].who} of {history.group} {did}; {episode[0].cost(noun)}"
     else:
         title = (
-            f"{counted(len(incident), 'time')} in {duration(steps[-1].at_ms - steps[0].first_at_ms)} a member of "
+            f"{counted(len(episode), 'time')} in {duration(steps[-1].at_ms - steps[0].first_at_ms)} a member of "
             f"{history.group} {did}: {listed(names) or 'nobody is named'}; worst: {costliest.cost(noun)}"
         )
     worst = costliest.worst
-    lines = [f"{clock(d.step.at_ms)}, {number(d.step.rebalance)}: {d.who}; {d.cost(noun)}" for d in incident[:10]]
-    if len(incident) > 10:
-        lines.append(f"and {len(incident) - 10} more")
-    held = [m.resource for d in incident for m in d.movements]
+    lines = [f"{clock(d.step.at_ms)}, {number(d.step.rebalance)}: {d.who}; {d.cost(noun)}" for d in episode[:10]]
+    if len(episode) > 10:
+        lines.append(f"and {len(episode) - 10} more")
+    held = [m.resource for d in episode for m in d.movements]
     if held:
         lines.append(f"Concerned: {folded(held)}")
     return history.finding(
@@ -151,9 +152,9 @@ def _departure_finding(
         title=title,
         detail="\n".join(lines),
         numbers={
-            "times": len(incident),
+            "times": len(episode),
             "members": names[:20],
-            "resource_count": sum(d.held_count for d in incident),
+            "resource_count": sum(d.held_count for d in episode),
             "pause_lower_ms": worst.pause_lower_ms if worst else None,
             "pause_estimate_ms": worst.pause_estimate_ms if worst else None,
             "pause_upper_ms": worst.pause_upper_ms if worst else None,
@@ -171,51 +172,51 @@ def session_expiry(history: History) -> list[Finding]:
     Info only for Streams on the classic protocol, whose clients close without leaving.
     """
     found: list[Finding] = []
-    for incident in _incidents(history, _departures(history, Cause.MEMBER_SESSION_EXPIRED)):
-        timeouts = [m.session_timeout_ms for d in incident for m in d.members if m.session_timeout_ms is not None]
+    for episode in _episodes(history, _departures(history, Cause.MEMBER_SESSION_EXPIRED)):
+        timeouts = [m.session_timeout_ms for d in episode for m in d.members if m.session_timeout_ms is not None]
         silent_for = f"its session timeout of {duration(max(timeouts))}" if timeouts else "its whole session timeout"
-        is_streams = all(d.step.rebalance.assignor == "stream" for d in incident)
+        is_streams = all(d.step.rebalance.assignor == "stream" for d in episode)
         found += _departure_finding(
             history,
             "RB007",
             Cause.MEMBER_SESSION_EXPIRED,
-            incident,
+            episode,
             did=f"vanished without leaving (no heartbeat for {silent_for})",
             severity=Severity.INFO if is_streams else Severity.WARNING,
-            advice=_expiry_advice(history, incident, is_streams=is_streams),
+            advice=_expiry_advice(history, episode, is_streams=is_streams),
             more_numbers={"session_timeout_ms": max(timeouts, default=None)},
         )
     return found
 
 
-def _expiry_advice(history: History, incident: Sequence[_GoneTogether], *, is_streams: bool) -> str:
+def _expiry_advice(history: History, episode: Sequence[_GoneTogether], *, is_streams: bool) -> str:
     if is_streams:
         return (
             "Streams clients on the classic protocol close without leaving: nothing to do if they were stopped. "
             "Else look for kills, memory limits and long pauses of the process."
         )
-    if incident[0].step.rebalance.protocol_type == "connect":
+    if episode[0].step.rebalance.protocol_type == "connect":
         return f"{client_advice.LOOK_AT_HOST} {client_advice.WORKER_BACK}"
-    gone = [m for d in incident for m in d.members]
-    until_ms = incident[-1].step.at_ms + history.limits.quiet_ms
+    gone = [m for d in episode for m in d.members]
+    until_ms = episode[-1].step.at_ms + history.limits.quiet_ms
     back = {
         who
         for s in history.attempts
-        if incident[0].step.at_ms <= s.at_ms <= until_ms and not _was_joined_first(s)
+        if episode[0].step.at_ms <= s.at_ms <= until_ms and not _was_joined_first(s)
         for who in s.joined
     }
     came_back = bool(gone) and all(identity(m) in back for m in gone)
-    if came_back and _group_type(incident) == GroupType.CONSUMER and _are_the_same(history, incident, gone, until_ms):
+    if came_back and _group_type(episode) == GroupType.CONSUMER and _are_the_same(history, episode, gone, until_ms):
         return client_advice.expired_alive(client_advice.families(gone))
-    return client_advice.expiry(client_advice.families(gone), _group_type(incident), came_back=came_back)
+    return client_advice.expiry(client_advice.families(gone), _group_type(episode), came_back=came_back)
 
 
-def _are_the_same(history: History, incident: Sequence[_GoneTogether], gone: Iterable[Member], until_ms: int) -> bool:
+def _are_the_same(history: History, episode: Sequence[_GoneTogether], gone: Iterable[Member], until_ms: int) -> bool:
     """Whether each of these members joined again under its old member id."""
     joined = {
         m.member_id
         for s in history.attempts
-        if incident[0].step.at_ms < s.at_ms <= until_ms
+        if episode[0].step.at_ms < s.at_ms <= until_ms
         for m in s.rebalance.members
         if m.change == MemberChange.JOINED
     }
@@ -230,11 +231,11 @@ def _was_joined_first(step: HistoryStep) -> bool:
     return expired and rebalance.trigger != Cause.MEMBER_SESSION_EXPIRED
 
 
-def _group_type(incident: Sequence[_GoneTogether]) -> GroupType:
+def _group_type(episode: Sequence[_GoneTogether]) -> GroupType:
     """A classic member of a group that the server assigns to has a session timeout of its own still."""
-    if any(m.session_timeout_ms is not None for d in incident for m in d.members):
+    if any(m.session_timeout_ms is not None for d in episode for m in d.members):
         return GroupType.CLASSIC
-    return incident[0].step.rebalance.group_type
+    return episode[0].step.rebalance.group_type
 
 
 def poll_timeout(history: History) -> list[Finding]:
@@ -243,23 +244,23 @@ def poll_timeout(history: History) -> list[Finding]:
     Silent for members that close, vanish, or are dropped while they should re-join (RB008).
     """
     found: list[Finding] = []
-    for incident in _incidents(history, _departures(history, Cause.MEMBER_POLL_TIMEOUT)):
-        first_type = incident[0].step.rebalance.protocol_type
-        intervals = [m.rebalance_timeout_ms for d in incident for m in d.members if m.rebalance_timeout_ms is not None]
+    for episode in _episodes(history, _departures(history, Cause.MEMBER_POLL_TIMEOUT)):
+        first_type = episode[0].step.rebalance.protocol_type
+        intervals = [m.rebalance_timeout_ms for d in episode for m in d.members if m.rebalance_timeout_ms is not None]
         interval = f" of {duration(max(intervals))}" if intervals and first_type == "consumer" else ""
-        overlaps = [m.overlap_ms for d in incident for m in d.movements if m.overlap_ms]
+        overlaps = [m.overlap_ms for d in episode for m in d.movements if m.overlap_ms]
         twice = (
             f" It worked on for {duration(max(overlaps))} beside the new owner: look for records processed twice."
             if overlaps
             else ""
         )
-        of = client_advice.families(m for d in incident for m in d.members)
+        of = client_advice.families(m for d in episode for m in d.members)
         name = client_advice.poll_interval(of)
         found += _departure_finding(
             history,
             "RB006",
             Cause.MEMBER_POLL_TIMEOUT,
-            incident,
+            episode,
             did=f"took longer between two polls than its {name}{interval}",
             severity=Severity.WARNING,
             advice=f"{client_advice.poll_timeout(of)}{twice}",
@@ -281,10 +282,10 @@ def dropped_member(history: History) -> list[Finding]:
         (Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, "did not re-join before the rebalance timeout"),
         (Cause.MEMBER_SYNC_TIMEOUT, "did not fetch its assignment before the rebalance timeout"),
     ):
-        for incident in _incidents(history, _departures(history, trigger)):
-            windows = [w for d in incident if (w := d.step.rebalance.broker_window_ms) is not None]
+        for episode in _episodes(history, _departures(history, trigger)):
+            windows = [w for d in episode if (w := d.step.rebalance.broker_window_ms) is not None]
             timeouts = [
-                m.rebalance_timeout_ms for d in incident for m in d.members if m.rebalance_timeout_ms is not None
+                m.rebalance_timeout_ms for d in episode for m in d.members if m.rebalance_timeout_ms is not None
             ]
             waited = f" (the group was rebalancing for {duration(max(windows))})" if windows else ""
             limit = f" of {duration(max(timeouts))}" if timeouts else ""
@@ -292,10 +293,10 @@ def dropped_member(history: History) -> list[Finding]:
                 history,
                 "RB008",
                 trigger,
-                incident,
+                episode,
                 did=f"{did}{limit}{waited}",
                 severity=Severity.WARNING,
-                advice=_dropped_advice(incident),
+                advice=_dropped_advice(episode),
                 more_numbers={
                     "rebalance_timeout_ms": max(timeouts, default=None),
                     "broker_window_ms": max(windows, default=None),
@@ -304,10 +305,10 @@ def dropped_member(history: History) -> list[Finding]:
     return found
 
 
-def _dropped_advice(incident: Sequence[_GoneTogether]) -> str:
-    if incident[0].step.rebalance.protocol_type == "connect":
+def _dropped_advice(episode: Sequence[_GoneTogether]) -> str:
+    if episode[0].step.rebalance.protocol_type == "connect":
         return client_advice.WORKER_DROPPED
-    return client_advice.dropped(client_advice.families(m for d in incident for m in d.members))
+    return client_advice.dropped(client_advice.families(m for d in episode for m in d.members))
 
 
 def static_membership(history: History) -> list[Finding]:
@@ -316,18 +317,18 @@ def static_membership(history: History) -> list[Finding]:
     Silent for a static member that restarts within its session timeout: that is what static membership is for.
     """
     found: list[Finding] = []
-    for incident in _incidents(history, _departures(history, Cause.STATIC_MEMBER_EXPIRED)):
-        timeouts = [m.session_timeout_ms for d in incident for m in d.members if m.session_timeout_ms is not None]
+    for episode in _episodes(history, _departures(history, Cause.STATIC_MEMBER_EXPIRED)):
+        timeouts = [m.session_timeout_ms for d in episode for m in d.members if m.session_timeout_ms is not None]
         limit = f" of {duration(max(timeouts))}" if timeouts else ""
         found += _departure_finding(
             history,
             "RB009",
             Cause.STATIC_MEMBER_EXPIRED,
-            incident,
+            episode,
             did=f"(static) did not come back within its session timeout{limit}",
             severity=Severity.WARNING,
             advice=client_advice.static_slot(
-                client_advice.families(m for d in incident for m in d.members), _group_type(incident)
+                client_advice.families(m for d in episode for m in d.members), _group_type(episode)
             ),
             more_numbers={"session_timeout_ms": max(timeouts, default=None)},
         )
@@ -343,7 +344,7 @@ def _instance_fights(history: History) -> list[Finding]:
                 rewrites.setdefault(identity(member), []).append(step)
     found: list[Finding] = []
     for who, steps in sorted(rewrites.items()):
-        for part in clusters(steps, limits.instance_fight_window_ms):
+        for part in bursts(steps, limits.instance_fight_window_ms):
             most = most_at_once(part, limits.instance_fight_window_ms)
             if most < limits.instance_fight_rewrites:
                 continue

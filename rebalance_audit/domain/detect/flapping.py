@@ -10,7 +10,7 @@ from rebalance_audit.domain.detect.history import (
     History,
     HistoryStep,
     Identity,
-    clusters,
+    bursts,
     identity,
     most_at_once,
     refs_of,
@@ -42,7 +42,7 @@ def flapping(history: History) -> list[Finding]:
         others = [len(returns.get(other, ())) for other in history.same_identity if other != who]
         usual = median(others) if others else 0
         returns_at_least = limits.flapping_returns * _sharing(history, who)
-        for part in clusters(steps, limits.flapping_window_ms):
+        for part in bursts(steps, limits.flapping_window_ms):
             most = most_at_once(part, limits.flapping_window_ms)
             if most < returns_at_least or len(part) < usual + 2:
                 continue

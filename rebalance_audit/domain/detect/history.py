@@ -293,7 +293,7 @@ def refs_of(steps: Iterable[HistoryStep], *triggers: str) -> list[str]:
     return refs
 
 
-def clusters(steps: Sequence[HistoryStep], quiet_ms: int) -> list[list[HistoryStep]]:
+def bursts(steps: Sequence[HistoryStep], quiet_ms: int) -> list[list[HistoryStep]]:
     """Steps parted wherever more than `quiet_ms` lie between two of them."""
     parts: list[list[HistoryStep]] = []
     for step in steps:

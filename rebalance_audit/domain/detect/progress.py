@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.finding import Extent
-from rebalance_audit.domain.detect.history import History, HistoryStep, clusters, label, most_at_once, refs_of
+from rebalance_audit.domain.detect.history import History, HistoryStep, bursts, label, most_at_once, refs_of
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import clock, counted, duration, listed
 from rebalance_audit.domain.kinds import GroupType, MemberChange, Outcome, Severity
@@ -140,7 +140,7 @@ def coordinator_trouble(history: History) -> list[Finding]:
     """
     troubled = [s for s in history.attempts if _causes(s.rebalance) & {Cause.COORDINATOR_FAILOVER, Cause.APPEND_FAILED}]
     found: list[Finding] = []
-    for part in clusters(troubled, history.limits.quiet_ms):
+    for part in bursts(troubled, history.limits.quiet_ms):
         failed = sum(1 for s in part if Cause.APPEND_FAILED in _causes(s.rebalance))
         cause = Cause.APPEND_FAILED if failed else Cause.COORDINATOR_FAILOVER
         brokers = sorted({b for s in part if (b := s.rebalance.coordinator_broker_id) is not None})
@@ -181,7 +181,7 @@ def vanished_generations(history: History) -> list[Finding]:
         elif step.rebalance.outcome in (Outcome.SUPERSEDED, Outcome.FAILED):
             lost.append(step)
     found: list[Finding] = []
-    for part in clusters(lost, limits.quiet_ms):
+    for part in bursts(lost, limits.quiet_ms):
         most = most_at_once(part, limits.storm_short_window_ms)
         delivered = sum(1 for at in delivered_at_ms if part[0].at_ms <= at <= part[-1].at_ms)
         if most < limits.vanished_min_count or delivered >= len(part):

@@ -58,7 +58,7 @@ class _Storm:
 
 
 def storm(history: History) -> list[Finding]:
-    """More unexcused rebalances than the group's limit, over a short or a long window; one incident from start to end.
+    """More unexcused rebalances than the group's limit, over a short or a long window; one finding from start to end.
 
     Silent for a bounded deploy (each member leaves and returns about once), the protocol's own follow-ups, Streams
     probing, and rewrites of returning static members.
@@ -210,8 +210,8 @@ def _finding(history: History, storm_: _Storm) -> list[Finding]:
     for s in steps:
         causes[s.rebalance.trigger] += s.generation_count
     cause, cause_count = causes.most_common(1)[0]
-    people = Counter(who for s in steps for who in dict.fromkeys((*s.left, *s.joined)))
-    person, person_count = people.most_common(1)[0] if people else (None, 0)
+    changes = Counter(who for s in steps for who in dict.fromkeys((*s.left, *s.joined)))
+    restless, restless_count = changes.most_common(1)[0] if changes else (None, 0)
     unchanged_count = sum(1 for s in steps if s.is_settled and not s.joined and not s.left)
     lost = [s.rebalance.resource_seconds_estimate for s in steps if s.rebalance.resource_seconds_estimate is not None]
     is_short = storm_.peak_short_count > limits.storm_short_count
@@ -223,13 +223,13 @@ def _finding(history: History, storm_: _Storm) -> list[Finding]:
     is_critical = storm_.peak_per_minute >= limits.storm_critical_per_minute
     span_ms = last.at_ms - first.first_at_ms
     named = ""
-    if person is not None and person_count * 2 >= total:
-        named = f"; {history.who(person)} came or went in {person_count} of them"
+    if restless is not None and restless_count * 2 >= total:
+        named = f"; {history.who(restless)} came or went in {restless_count} of them"
     elif unchanged_count * 2 >= total:
         named = "; its members did not change"
     share = "all" if cause_count == total else f"{cause_count:,}"
-    met = [s for s in history.attempts if first.index <= s.index <= last.index]
-    all_count = sum(s.generation_count for s in met)
+    with_excused = [s for s in history.attempts if first.index <= s.index <= last.index]
+    all_count = sum(s.generation_count for s in with_excused)
     limit_said = f"{limit} in {duration(window_ms)}"
     counting = (
         f"; {total:,} count towards the limit of {limit_said}" if all_count > total else f" (limit: {limit_said})"
