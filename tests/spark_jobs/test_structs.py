@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 
 import pyarrow as pa
 import pytest
@@ -24,22 +25,34 @@ TABLE = "silver.rebalance"
 
 
 @pytest.fixture(scope="module")
-def rebalances() -> list[list[object]]:
+def rebalances() -> list[Rebalance]:
     """Of every third capture; all protocols are among them."""
-    return [list(reconstruct(group).rebalances) for capture in CAPTURES[::3] for group in gathered(capture).groups]
+    groups = (group for capture in CAPTURES[::3] for group in gathered(capture).groups)
+    return [rebalance for group in groups for rebalance in reconstruct(group).rebalances]
 
 
-def test_columns_say_what_rows_say(rebalances: list[list[object]]) -> None:
-    for rows in filter(None, rebalances):
-        made = struct_array(rows, pa.struct(list(arrow_schema(TABLE))), place=range(len(rows)))
-        expected = rows_to_table(TABLE, [to_row(r) | {"place": n} for n, r in enumerate(rows)])  # type: ignore[arg-type]
-        assert made.to_pylist() == expected.to_pylist()
+@pytest.fixture(scope="module")
+def unmeasured_rows(rebalances: list[Rebalance]) -> pa.Table:
+    return rows_to_table(TABLE, [to_row(r) | {"place": n} for n, r in enumerate(rebalances)])
 
 
-def test_things_come_back_as_they_were(rebalances: list[list[object]]) -> None:
-    for rows in filter(None, rebalances):
-        measured = [measure(r) for r in rows]  # type: ignore[arg-type]
-        assert objects_in(Rebalance, rows_to_table(TABLE, [to_row(r) for r in measured])) == measured
+@pytest.fixture(scope="module")
+def measured(rebalances: list[Rebalance]) -> list[Rebalance]:
+    return list(map(measure, rebalances))
+
+
+@pytest.fixture(scope="module")
+def measured_rows(measured: list[Rebalance]) -> pa.Table:
+    return rows_to_table(TABLE, [to_row(r) | {"place": n} for n, r in enumerate(measured)])
+
+
+def test_columns_say_what_rows_say(rebalances: list[Rebalance], unmeasured_rows: pa.Table) -> None:
+    made = struct_array(rebalances, pa.struct(list(arrow_schema(TABLE))), place=range(len(rebalances)))
+    assert made.to_pylist() == unmeasured_rows.to_pylist()
+
+
+def test_objects_come_back_as_they_were(measured: list[Rebalance], measured_rows: pa.Table) -> None:
+    assert objects_in(Rebalance, measured_rows) == measured
 
 
 def test_tasks_and_findings_come_back_as_they_were() -> None:
@@ -59,31 +72,28 @@ def test_tasks_and_findings_come_back_as_they_were() -> None:
     assert objects_in(Finding, findings.slice(1)) == []
 
 
-def test_things_that_say_the_same_share_it() -> None:
+def test_objects_that_say_the_same_share_it() -> None:
     """A group of long history is in memory as a whole."""
     members = [
         Member(member_id=f"c-{number}", session_timeout_ms=45_000, assigned=("orders-0", "orders-1"))
         for number in range(2)
     ]
     rebalance = Rebalance(cluster_id="c", rebalance_id="r", group_id="g", members=tuple(members))
-    [thing] = objects_in(Rebalance, rows_to_table(TABLE, [to_row(rebalance)]))
-    one, other = thing.members
-    assert thing == rebalance
+    [found] = objects_in(Rebalance, rows_to_table(TABLE, [to_row(rebalance)]))
+    one, other = found.members
+    assert found == rebalance
     assert one.assigned is other.assigned
     assert one.session_timeout_ms is other.session_timeout_ms
 
 
-def test_packed_things_are_made_as_they_were(rebalances: list[list[object]]) -> None:
+def test_packed_objects_are_made_as_they_were(measured: list[Rebalance], measured_rows: pa.Table) -> None:
     packed = ("members", "movements", "triggers")
-    for rows in filter(None, rebalances):
-        measured = [measure(r) for r in rows]  # type: ignore[arg-type]
-        found = objects_in(Rebalance, rows_to_table(TABLE, [to_row(r) for r in measured]), packed)
-        for thing, expected in zip(found, measured, strict=True):
-            for name in packed:
-                objects, made = getattr(thing, name), getattr(expected, name)
-                assert tuple(objects) == made
-                assert (len(objects), bool(objects), objects[:1]) == (len(made), bool(made), made[:1])
-            assert replace(thing, **{name: getattr(expected, name) for name in packed}) == expected
+    for found, expected in zip(objects_in(Rebalance, measured_rows, packed), measured, strict=True):
+        for name in packed:
+            objects, made = getattr(found, name), getattr(expected, name)
+            assert tuple(objects) == made
+            assert (len(objects), bool(objects), objects[:1]) == (len(made), bool(made), made[:1])
+        assert replace(found, **{name: getattr(expected, name) for name in packed}) == expected
 
 
 def test_lists_that_are_not_known_are_as_from_a_row() -> None:
@@ -91,9 +101,8 @@ def test_lists_that_are_not_known_are_as_from_a_row() -> None:
     assert objects_in(Rebalance, rows) == [from_row(Rebalance, row) for row in rows.to_pylist()]
 
 
-def test_narrowed_lists_lack_the_other_fields_alone(rebalances: list[list[object]]) -> None:
-    rows = rows_to_table(TABLE, [to_row(r) for group in rebalances for r in group])  # type: ignore[arg-type]
-    kept = ("resource", "kind")
+def test_narrowed_lists_lack_the_other_fields_alone(unmeasured_rows: pa.Table) -> None:
+    rows, kept = unmeasured_rows, ("resource", "kind")
     narrow = whole(rows, narrow_schema(rows.schema, {"movements": kept}))
     assert narrow.drop_columns(["movements"]).equals(rows.drop_columns(["movements"]))
     assert narrow["movements"].to_pylist() == [
@@ -102,24 +111,22 @@ def test_narrowed_lists_lack_the_other_fields_alone(rebalances: list[list[object
     ]
 
 
-def test_rules_find_the_same_without_what_they_do_not_ask(rebalances: list[list[object]]) -> None:
-    for rows in filter(None, rebalances):
-        measured = [measure(r) for r in rows]  # type: ignore[arg-type]
-        known = rows_to_table(TABLE, [to_row(r) for r in measured])
-        asked = {"members": ASKED_OF_MEMBERS, "movements": ASKED_OF_MOVEMENTS}
-        narrow = whole(known, narrow_schema(known.schema, asked))
-        assert detect_group(objects_in(Rebalance, narrow, ("movements",))) == detect_group(measured)
+def test_rules_find_the_same_without_what_they_do_not_ask(measured: list[Rebalance], measured_rows: pa.Table) -> None:
+    asked = {"members": ASKED_OF_MEMBERS, "movements": ASKED_OF_MOVEMENTS}
+    narrow = objects_in(Rebalance, whole(measured_rows, narrow_schema(measured_rows.schema, asked)), ("movements",))
+    place = attrgetter("cluster_id", "group_id")
+    for (_, narrow_group), (_, whole_group) in zip(groupby(narrow, place), groupby(measured, place), strict=True):
+        assert detect_group(list(narrow_group)) == detect_group(list(whole_group))
 
 
 NOT_KNOWN = {"triggers": None, "members": None, "movements": None, "evidence": None}
 
 
-def test_measuring_columns_gives_what_measuring_each_rebalance_gives(rebalances: list[list[object]]) -> None:
-    rows = [row for group in rebalances for row in group]
-    unmeasured = rows_to_table(TABLE, [to_row(r) | {"place": n} for n, r in enumerate(rows)])  # type: ignore[arg-type]
-    expected = rows_to_table(TABLE, [to_row(measure(r)) | {"place": n} for n, r in enumerate(rows)])  # type: ignore[arg-type]
-    measured = pa.Table.from_batches(measure_rows(iter(unmeasured.to_batches(max_chunksize=50))))
-    assert measured.to_pylist() == expected.to_pylist()
+def test_measuring_columns_gives_what_measuring_each_rebalance_gives(
+    unmeasured_rows: pa.Table, measured_rows: pa.Table
+) -> None:
+    batches = iter(unmeasured_rows.to_batches(max_chunksize=50))
+    assert pa.Table.from_batches(measure_rows(batches)).to_pylist() == measured_rows.to_pylist()
 
 
 MARKS = st.lists(
