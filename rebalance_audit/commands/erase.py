@@ -10,6 +10,7 @@ import typer
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import UsageError
 from rebalance_audit.commands.output import note, visible
+from rebalance_audit.commands.turns import turn
 
 
 def erase(
@@ -49,7 +50,7 @@ def erase(
         raise UsageError(
             f"Group {visible(group)!r} is in the clusters {', '.join(known)}; choose one with --cluster-id."
         )
-    with opened.lease("erase"):
+    with turn(opened, "erase", quiet=quiet):
         erasing.refuse_unfinished(opened)
         at_ms = time.time_ns() // 1_000_000
         row = erasing.erase(opened, known[0], group, at_ms=at_ms, by=by or options.this_user(), reason=reason)

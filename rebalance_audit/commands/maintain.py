@@ -10,6 +10,7 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.meter import meter
 from rebalance_audit.commands.options import CommandError, UsageError
 from rebalance_audit.commands.output import note
+from rebalance_audit.commands.turns import turn
 
 HOUR_MS = 3_600_000
 BRONZE, SILVER, GOLD = "7d", "30d", "400d"
@@ -58,7 +59,7 @@ def maintain(
     kept_hours = keep_ms // HOUR_MS
     names = [table.name for table in tables.TABLES if opened.exists(table.name)]
     joined = 0
-    with opened.lease("maintain"), meter("maintain", quiet=quiet, unit="tables") as progress:
+    with turn(opened, "maintain", quiet=quiet), meter("maintain", quiet=quiet, unit="tables") as progress:
         unsafe, deleted = retention.why_unsafe(opened), {}
         if unsafe is None:
             opened.state_act("retention", **ages)

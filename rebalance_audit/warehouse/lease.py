@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rebalance_audit.warehouse.storage import Files, WarehouseError
+from rebalance_audit.warehouse.storage import BeingWrittenError, Files, WarehouseError
 
 LEASE_RENEW_MS = 60_000
 """How often a living writer renews its lease."""
@@ -42,12 +42,12 @@ class Lease:
         self._renewed_at_s = 0.0
 
     def take(self) -> None:
-        """WarehouseError names the one who holds it."""
+        """BeingWrittenError names the one who holds it."""
         for _ in range(10):
             stored = self._files.read_tagged(self._name)
             held = _parsed(None if stored is None else stored.content)
             if stored is not None and held and not _is_stale(held, self._files, self._name):
-                raise WarehouseError(
+                raise BeingWrittenError(
                     f"{self._files.uri} is being written by process {held.get('pid')} on {held.get('host')} "
                     f"({held.get('what')}); wait for it to end."
                 )

@@ -21,6 +21,10 @@ class WarehouseError(Exception):
     """The warehouse cannot be used as asked: one sentence with the fault, the place and the remedy."""
 
 
+class BeingWrittenError(WarehouseError):
+    """Another process writes the warehouse just now."""
+
+
 class TableGoneError(WarehouseError):
     """A table that was published is not there any more."""
 
