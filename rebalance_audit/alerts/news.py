@@ -46,7 +46,7 @@ class AlertRound:
         return [i for i in self.incidents if i.incident_id not in self.except_ids]
 
     @cached_property
-    def stands(self) -> Mapping[str, Standing]:
+    def standings(self) -> Mapping[str, Standing]:
         """The answers in force, by incident."""
         if not self.responses:
             return {}
@@ -60,8 +60,8 @@ class AlertRound:
         return self.silence_of(incident) is not None
 
     def silence_of(self, incident: Incident) -> Response | None:
-        stands = self.stands.get(incident.incident_id)
-        return None if stands is None else stands.silenced
+        standing_now = self.standings.get(incident.incident_id)
+        return None if standing_now is None else standing_now.silenced
 
     def messages(self, incidents: Iterable[Incident], key: str, state: Mapping[str, Any]) -> list[News]:
         """The news as it is sent. Only a message about an open incident has advice."""
@@ -92,8 +92,8 @@ class AlertRound:
                     yield _message(incident_of(last["incident"]), last, status="withdrawn")
 
     def _about(self, incident: Incident, last: Mapping[str, Any] | None, *, is_known_target: bool) -> Iterator[News]:
-        stands = self.stands.get(incident.incident_id)
-        answered = None if stands is None else acknowledged_words(stands)
+        standing_now = self.standings.get(incident.incident_id)
+        answered = None if standing_now is None else acknowledged_words(standing_now)
         is_grave = _rank(incident.severity) >= _rank(self.min_severity) and not self.is_silenced(incident)
         if last is not None and last["status"] == "open":
             if incident.status == "open":
