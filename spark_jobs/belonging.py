@@ -47,14 +47,14 @@ _KNOWN: WeakKeyDictionary[Warehouse, tuple[tuple[_Kept, ...], Belonging]] = Weak
 
 def homes_of_nameless(warehouse: Warehouse, version: int | None) -> Belonging:
     """`belonging` if there are events that name no group; else an empty answer."""
-    lines = folded(warehouse, NOTES[2], EVENTS, version, _with_lines, form=1)
+    lines = folded(warehouse, NOTES[2], EVENTS, version, _with_lines, value_version=1)
     return belonging(warehouse, version) if lines else Belonging({}, {})
 
 
 def belonging(warehouse: Warehouse, version: int | None) -> Belonging:
     """The groups that events without a name belong to, by all events up to this version."""
     kept = tuple(
-        folded(warehouse, note, EVENTS, version, fold, form=1) or {}
+        folded(warehouse, note, EVENTS, version, fold, value_version=1) or {}
         for note, fold in zip(NOTES, (_with_partitions, _with_names, _with_lines), strict=True)
     )
     known = _KNOWN.get(warehouse)

@@ -92,7 +92,7 @@ _SEEN: WeakKeyDictionary[Warehouse, tuple[tuple[int | None, ...], dict[str, int]
 def _seen_until_ms(warehouse: Warehouse) -> dict[str, int]:
     found: dict[str, int] = {}
     for table, column, where in _ENDS:
-        latest = folded(warehouse, f"end-{table}", table, None, partial(_latest, column, where), form=1)
+        latest = folded(warehouse, f"end-{table}", table, None, partial(_latest, column, where), value_version=1)
         for cluster_id, at_ms in (latest or {}).items():
             found[cluster_id] = max(found.get(cluster_id, at_ms), at_ms)
     return found

@@ -21,9 +21,9 @@ _BEHIND = 50
 """How many versions the note of an unchanged value may be behind the table."""
 
 
-def folded(warehouse: Warehouse, note: str, table: str, version: int | None, fold: Fold, *, form: int) -> Any:
+def folded(warehouse: Warehouse, note: str, table: str, version: int | None, fold: Fold, *, value_version: int) -> Any:
     """The fold of all rows of the table at this version (None: the newest); None if there are none. The value must be
-    what JSON can hold. `form`: the number of its form; a note of another one is not used.
+    what JSON can hold. `value_version` goes up where its form changes: a note with another one is not used.
 
     A table in which rows are replaced may be folded if no row that goes can make the value less true.
     """
@@ -37,7 +37,7 @@ def folded(warehouse: Warehouse, note: str, table: str, version: int | None, fol
         kept = warehouse.recall(note)
         kept["noted"] = kept.get("version")
     value, fresh, is_known = None, [], False
-    if kept.get("form") == form and kept.get("table_id") == identity and kept["version"] <= at:
+    if kept.get("form") == value_version and kept.get("table_id") == identity and kept["version"] <= at:
         value, is_known = kept["value"], True
         added = warehouse.added(table, kept["version"], at)
         if added is None:
@@ -52,7 +52,7 @@ def folded(warehouse: Warehouse, note: str, table: str, version: int | None, fol
     is_late = kept["noted"] is None or at - kept["noted"] > _BEHIND
     noted = kept["noted"]
     if warehouse.is_writing and (is_late or value is not kept.get("value")):
-        warehouse.remember(note, {"form": form, "table_id": identity, "version": at, "value": value})
+        warehouse.remember(note, {"form": value_version, "table_id": identity, "version": at, "value": value})
         noted = at
-    memory[note] = {"form": form, "table_id": identity, "version": at, "value": value, "noted": noted}
+    memory[note] = {"form": value_version, "table_id": identity, "version": at, "value": value, "noted": noted}
     return value

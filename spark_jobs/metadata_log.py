@@ -303,7 +303,10 @@ def place_of(topic_id: str, partition: int) -> str:
 
 def logged_topic_names(warehouse: Warehouse) -> list[tuple[str, str, str]]:
     """(cluster id, topic id, topic), of topics that were deleted too."""
-    return [tuple(name) for name in folded(warehouse, "logged-names", "bronze.record", None, _with_names, form=1) or ()]
+    return [
+        tuple(name)
+        for name in folded(warehouse, "logged-names", "bronze.record", None, _with_names, value_version=1) or ()
+    ]
 
 
 def _with_names(known: list[list[str]] | None, files: Sequence[str]) -> list[list[str]]:

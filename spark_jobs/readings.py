@@ -27,7 +27,7 @@ Reading = dict[str, Any]
 
 def readings_of(warehouse: Warehouse, version: int | None) -> list[Reading]:
     """All readings at this version (None: the newest), joined, in no order."""
-    found = folded(warehouse, "readings", TABLE, version, partial(_with_files, warehouse), form=1)
+    found = folded(warehouse, "readings", TABLE, version, partial(_with_files, warehouse), value_version=1)
     return found or []
 
 

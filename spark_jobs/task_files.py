@@ -37,6 +37,7 @@ Groups = Mapping[tuple[str, str], int]
 """A number for each (cluster, group) that is wanted."""
 
 NAMED = pa.schema([("table", pa.string()), ("file", pa.string()), ("row_group", pa.int32())])
+"""One row group to read: what `row_groups` lists, and one task after the other takes."""
 WRITTEN = pa.schema([("table", pa.string()), ("file", pa.string())])
 """The rows in which tasks report the files they wrote."""
 ASKED_AT_MOST = 5_000

@@ -88,7 +88,9 @@ def _put_aside(context: Run, table: str, files: Sequence[str]) -> bool:
 def _commit(context: Run, grain: Grain, landed: LandedFiles) -> None:
     floors = floors_of(context.warehouse, grain.stretch, grain.position)
     # The note keeps the name that older runs gave it.
-    spans = folded(context.warehouse, f"taken-{grain.noun}", grain.table, None, partial(spans_of, grain), form=1)
+    spans = folded(
+        context.warehouse, f"taken-{grain.noun}", grain.table, None, partial(spans_of, grain), value_version=1
+    )
     alone, overlapping = split_by_overlap(landed.new, spans or [], grain, floors, context.engine_for(landed.new))
     for files, is_alone in ((alone, True), (overlapping, False)):
         if not files:

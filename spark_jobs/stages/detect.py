@@ -275,7 +275,7 @@ def _clocks(context: Run, batch: Batch, seen: dict[str, int]) -> list[ClockReadi
 
 def _clock_steps(context: Run, batch: Batch) -> list[ClockStep]:
     """The largest step back of each partition."""
-    known = folded(context.warehouse, "clock-steps", EVENTS, batch.until[EVENTS], with_steps, form=1)
+    known = folded(context.warehouse, "clock-steps", EVENTS, batch.until[EVENTS], with_steps, value_version=1)
     return [ClockStep(**step) for step in (known or {}).get("steps", [])]
 
 

@@ -39,31 +39,31 @@ def warehouse(tmp_path: Path) -> Warehouse:
     opened = Warehouse.open(tmp_path, create=True)
     with opened.lease():
         add(opened, 1, 2)
-        assert folded(opened, "sum", TABLE, None, Sum(), form=1) == 3
+        assert folded(opened, "sum", TABLE, None, Sum(), value_version=1) == 3
     return opened
 
 
 def test_only_files_that_came_are_read(warehouse: Warehouse) -> None:
     fold = Sum()
     with warehouse.lease():
-        assert folded(warehouse, "sum", TABLE, None, fold, form=1) == 3
+        assert folded(warehouse, "sum", TABLE, None, fold, value_version=1) == 3
         add(warehouse, 4)
         add(warehouse, 5)
-        assert folded(warehouse, "sum", TABLE, None, fold, form=1) == 12
-        assert folded(warehouse, "sum", TABLE, None, fold, form=1) == 12
+        assert folded(warehouse, "sum", TABLE, None, fold, value_version=1) == 12
+        assert folded(warehouse, "sum", TABLE, None, fold, value_version=1) == 12
     assert fold.read == [2]
 
 
-@pytest.mark.parametrize("form", [1, 2])
-def test_without_a_note_of_this_form_all_is_read(warehouse: Warehouse, form: int) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_without_a_note_of_this_version_all_is_read(warehouse: Warehouse, version: int) -> None:
     fold = Sum()
     with warehouse.lease():
         add(warehouse, 4)
-        if form == 1:
+        if version == 1:
             warehouse.remember("sum", {})
     later = Warehouse.open(warehouse.location)  # another process: it has kept nothing itself
     with later.lease():
-        assert folded(later, "sum", TABLE, None, fold, form=form) == 7
+        assert folded(later, "sum", TABLE, None, fold, value_version=version) == 7
     assert fold.read == [2]
 
 
@@ -71,7 +71,7 @@ def test_rows_that_were_taken_out_no_longer_count(warehouse: Warehouse) -> None:
     with warehouse.lease():
         add(warehouse, 4)
         assert warehouse.rewrite(TABLE, "ref = '1'") == 1
-        assert folded(warehouse, "sum", TABLE, None, Sum(), form=1) == 6
+        assert folded(warehouse, "sum", TABLE, None, Sum(), value_version=1) == 6
 
 
 def test_joined_files_are_no_news(warehouse: Warehouse) -> None:
@@ -79,7 +79,7 @@ def test_joined_files_are_no_news(warehouse: Warehouse) -> None:
     with warehouse.lease():
         add(warehouse, 4)
         assert warehouse.join_small_files(TABLE, at_least=2)
-        assert folded(warehouse, "sum", TABLE, None, fold, form=1) == 7
+        assert folded(warehouse, "sum", TABLE, None, fold, value_version=1) == 7
     assert fold.read == [1]
 
 
@@ -87,16 +87,16 @@ def test_what_cannot_be_added_is_read_with_all_others(warehouse: Warehouse) -> N
     fold = Sum(most=10)
     with warehouse.lease():
         add(warehouse, 50)
-        assert folded(warehouse, "sum", TABLE, None, fold, form=1) == 53
+        assert folded(warehouse, "sum", TABLE, None, fold, value_version=1) == 53
     assert fold.read == [1, 2]
 
 
 def test_a_reader_writes_no_note(warehouse: Warehouse) -> None:
     with warehouse.lease():
         add(warehouse, 4)
-    assert folded(warehouse, "sum", TABLE, None, Sum(), form=1) == 7
+    assert folded(warehouse, "sum", TABLE, None, Sum(), value_version=1) == 7
     assert warehouse.recall("sum")["value"] == 3
 
 
 def test_of_no_rows_there_is_no_value(tmp_path: Path) -> None:
-    assert folded(Warehouse.open(tmp_path, create=True), "sum", TABLE, None, Sum(), form=1) is None
+    assert folded(Warehouse.open(tmp_path, create=True), "sum", TABLE, None, Sum(), value_version=1) is None
