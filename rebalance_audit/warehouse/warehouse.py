@@ -119,8 +119,6 @@ class Warehouse(Upkeep):
             stated |= {"unknown": list(unknown), "published_before": self.publication().get("consumed")}
         self._files.write("warehouse.json", json.dumps(stated).encode())
 
-    # ---- tables: what is there -------------------------------------------------------------------------------
-
     # ---- writing ---------------------------------------------------------------------------------------------
 
     def append(
@@ -286,7 +284,7 @@ class Warehouse(Upkeep):
                 f"`rebalance-audit run -w {self.location}` once, which works it out."
             )
 
-    # ---- publication -----------------------------------------------------------------------------------------
+    # ---- landing files, staged files and notes --------------------------------------------------------------
 
     def landed(self, noun: str) -> list[str]:
         """Landing files of `record`, `log_line` or `source`, absolute, sorted by name."""
@@ -327,6 +325,8 @@ class Warehouse(Upkeep):
 
     def forget(self, note: str) -> None:
         self._files.delete(f"notes/{note}.json")
+
+    # ---- the one writer, and the log of evidence ------------------------------------------------------------
 
     @contextlib.contextmanager
     def lease(self, what: str = "run") -> Iterator[None]:
@@ -387,8 +387,6 @@ class Warehouse(Upkeep):
         if self._acts:
             self._acts = []
             write_acts(self._files, [])
-
-    # ---- the rest is how ---------------------------------------------------------------------------------------
 
 
 def _names_in(folder: str) -> list[str]:
