@@ -86,7 +86,7 @@ def _open_unit(counted: IncidentCount) -> str | None:
 def unit_in_words(unit: str) -> Html:
     """What a cost counts, for those who meet it for the first time."""
     thing = "partition or task" if unit == "resource" else unit
-    return fill(" <small>A {thing} still for 1 min costs 60.</small>", thing=thing)
+    return fill(" <small>A {thing} that stands still for 1 min costs 60.</small>", thing=thing)
 
 
 def _open_words(counted: IncidentCount) -> Html:

@@ -23,8 +23,8 @@ def test_home_says_first_what_is_going_on_and_what_it_cost(opened: Open, full_wa
         "that may go on or not." in text
     )
     assert "Whose doingc3: a member exceeded its poll interval" in text
-    assert "62.0 partition-seconds of downtime. All that is open: 86.9 partition-seconds. A partition still" in text
-    assert text.count("A partition still for 1 min costs 60.") == 1
+    assert "62.0 partition-seconds of downtime. All that is open: 86.9 partition-seconds. A partition that" in text
+    assert text.count("A partition that stands still for 1 min costs 60.") == 1
     assert "2,041 rebalances of 2,006 groups cost 173 partition-seconds and 63.5 task-seconds" in text
     lines = opening_lines(at)
     assert [line["subject"].split()[0] for line in lines[:2]] == ["checkout", "orders"]
@@ -51,7 +51,8 @@ def test_what_stands_still_now_comes_before_what_cost_more_and_is_quiet(
     assert [line["subject"].split()[0] for line in opening_lines(at)[:2]] == ["parcels", "checkout"]
     cost = "downtime not known" if still == "empty" else "1.5 partition-seconds of downtime"
     assert cost in said(at)
-    assert said(at).count("A partition still for 1 min costs 60.") == 1  # also where only what all cost is known
+    # also where only what all cost is known
+    assert said(at).count("A partition that stands still for 1 min costs 60.") == 1
 
 
 def test_who_joined_before_a_group_was_stuck_is_not_said_to_have_done_that(opened: Open, tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_where_nothing_is_open_the_unit_is_explained_beside_the_first_cost(opene
     warehouse.replace("gold.incident", rows_to_table("gold.incident", over), None)
     gold_rows.publish(warehouse)
     text = said(opened(tmp_path / "w", "home"))
-    assert text.count("still for 1 min costs 60.") == 1
+    assert text.count("stands still for 1 min costs 60.") == 1
 
 
 def test_where_partitions_and_tasks_stand_still_both_are_explained(opened: Open, tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_where_partitions_and_tasks_stand_still_both_are_explained(opened: Open,
     warehouse.append("gold.incident", rows_to_table("gold.incident", both))
     gold_rows.publish(warehouse)
     text = said(opened(tmp_path / "w", "home"))
-    assert "partition-seconds and 1.5 task-seconds. A partition or task still for 1 min costs 60." in text
+    assert "partition-seconds and 1.5 task-seconds. A partition or task that stands still for 1 min costs 60." in text
 
 
 def test_homes_numbers_are_not_those_of_a_list_that_is_cut(opened: Open, tmp_path: Path) -> None:

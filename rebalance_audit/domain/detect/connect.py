@@ -112,8 +112,9 @@ def _delay_advice(stays_away: bool, is_late: bool) -> str:
         )
     if stays_away:
         return (
-            "Bring the worker back, or remove it for good. Its tasks wait for scheduled.rebalance.max.delay.ms first: "
-            "where workers are removed on purpose or restart quickly, a lower value shortens that wait."
+            "Bring the worker back, or remove it for good: the others take its tasks only after "
+            "scheduled.rebalance.max.delay.ms. Where workers are removed on purpose or restart quickly, a lower value "
+            "shortens that wait."
         )
     return "Nothing, if the worker was restarted on purpose. scheduled.rebalance.max.delay.ms sets how long tasks wait."
 

@@ -225,10 +225,9 @@ def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
 def _how_it_stands(stands: str, last_ms: int, *, expected: bool) -> str:
     match stands:
         case "going on":
-            return "It goes on where the evidence ends."
+            return "It was still going on when the evidence ended."
         case "quiet":
-            quiet = f"Nothing more happened after {clock(last_ms)}."
-            return f"{quiet} Where the evidence ends, that is not yet long enough to call it over."
+            return f"Nothing more happened after {clock(last_ms)}. The evidence ends too soon to call it over."
         case _:
             return f"It was over at {clock(last_ms)}" + (", and was normal work." if expected else ".")
 
@@ -318,7 +317,7 @@ def _round(episode: Episode, step: HistoryStep) -> Link:
     if r.connect_delay_ms:
         parts.append(f"Connect leaves what it ran unassigned for up to {duration(r.connect_delay_ms)}")
     if r.outcome not in ("completed", "emptied"):
-        parts.append(f"this attempt is {r.outcome}")
+        parts.append("it has not ended" if r.outcome == "open" else f"this attempt is {r.outcome}")
     evidence = capped([*(ref for t in r.triggers for ref in t.evidence[:2]), *r.evidence[:2]])
     return Link(at_ms=step.at_ms, what=f"{shown(episode.group_id)}, {number(r)}: {'; '.join(parts)}", evidence=evidence)
 

@@ -327,7 +327,7 @@ def test_while_the_delay_runs_the_incident_is_open() -> None:
     story.joins("w1", "w2", at_s=-HOUR_S).vanishes("w2", at_s=0, connect_delay_ms=3_600_000)
     (found,), _ = incidents_and_marks(story, until_s=HOUR_S / 2)
     assert found.status == "open"
-    assert "goes on" in found.story
+    assert "still going on" in found.story
 
 
 @pytest.mark.parametrize(("story", "until_s", "still"), [
