@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from rebalance_audit.domain.frozen import changed
+
 from .life import End, Life, Moment, Script
 from .settings import GroupSettings
 
@@ -82,8 +84,8 @@ def redeployed(script: Script, settings: GroupSettings) -> Script:
     for deploy in deploys_of(script):
         for restart, closed_ms, started_ms in _timetable(deploy, settings):
             closed, started = lives[id(restart.closed)], lives[id(restart.started)]
-            lives[id(restart.closed)] = replace(closed, ended=_shifted(closed.ended, closed_ms))
-            lives[id(restart.started)] = replace(started, started=_shifted(started.started, started_ms))
+            lives[id(restart.closed)] = changed(closed, ended=_shifted(closed.ended, closed_ms))
+            lives[id(restart.started)] = changed(started, started=_shifted(started.started, started_ms))
     return replace(script, lives=tuple(_possible(lives[id(life)]) for life in script.lives))
 
 
@@ -107,5 +109,5 @@ def _shifted(moment: Moment | None, at_ms: int) -> Moment | None:
 def _possible(life: Life) -> Life:
     """A process cannot end before it starts: a deploy that takes longer may run into what came after it."""
     if life.started is not None and life.ended is not None and life.ended.at_ms < life.started.at_ms:
-        return replace(life, ended=life.started)
+        return changed(life, ended=life.started)
     return life

@@ -161,9 +161,9 @@ class ScriptReader:
             self.ends(member.member_id, stopped or _while_prepared(row, start), End.CLOSED)
 
     def ends(self, member_id: str, at: Moment, how: End) -> None:
-        life = replace(self.open.pop(member_id), ended=at, end=how)
+        life = changed(self.open.pop(member_id), ended=at, end=how)
         if life.started is not None and at.at_ms < life.started.at_ms:
-            life = replace(life, ended=life.started)
+            life = changed(life, ended=life.started)
         self.lives.append(life)
 
     def closed_at(self, member_id: str, leaves: Moment) -> Moment:

@@ -73,6 +73,8 @@ class Situation:
     nothing is kept, since runs of a long history are large."""
     once_more: dict[int, tuple[Life, ...]] = field(default_factory=dict)
     """The script's lives as each seed has them, where settings change none."""
+    redone: dict[GroupSettings, Script] = field(default_factory=dict)
+    """The script with the deploys and members of these settings."""
     restarts_differ_ms: int | None = None
     """See `_restarts_differ_ms`; None: not asked yet."""
 
@@ -192,7 +194,9 @@ def costs_more(situation: Situation, settings: GroupSettings, after_ms: int, mos
 def _played(
     situation: Situation, settings: GroupSettings, after_ms: int, seeds: Sequence[int], most_ms: float = inf
 ) -> Iterator[ReplayRun]:
-    script = redeployed(resized(situation.script, settings.member_count), settings)
+    if settings not in situation.redone:
+        situation.redone[settings] = redeployed(resized(situation.script, settings.member_count), settings)
+    script = situation.redone[settings]
     script = replace(script, until_ms=situation.script.until_ms + after_ms)
     are_compared = after_ms > LAST_STEP_MS
     if are_compared and situation.restarts_differ_ms is None:
