@@ -130,6 +130,16 @@ def test_explain_says_what_it_could_not_read_and_from_when_to_when_it_did(call: 
     assert "The evidence covers 2026-11-21 16:" in said
 
 
+@pytest.mark.parametrize("group", [[], ["orders-app"]])
+def test_a_folder_of_which_nothing_can_be_read_is_said(call: Any, tmp_path: Path, group: list[str]) -> None:
+    (segments := tmp_path / "data" / "b1" / "__consumer_offsets-0").mkdir(parents=True)
+    (segments / "00000000000000000000.log").write_bytes(bytes(range(200)))
+    result = call("explain", *group, "--evidence", tmp_path)
+    assert result.status == 1
+    assert ("nor any other is in the evidence" if group else "No group is in the evidence") in result.err
+    assert "Not read: b1/__consumer_offsets-0/00000000000000000000.log at byte 0: " in result.err
+
+
 def test_an_unknown_group_is_answered_with_the_ones_that_are_there(call: Any) -> None:
     result = call("explain", "order-app", "--evidence", EAGER)
     assert_one_sentence(result)

@@ -214,6 +214,8 @@ def answer_for(reading: GroupReading) -> GroupAnswer:
 
 def not_seen(reading: GroupReading, gathered: Gathered) -> list[str]:
     """Gaps of the answer, as sentences without their full stop."""
+    from rebalance_audit.commands.explain.group_reading import problems_of
+
     sources = reading.sources()
     unseen = list(_deleted(sources))
     if not reading.log_nodes:
@@ -222,9 +224,7 @@ def not_seen(reading: GroupReading, gathered: Gathered) -> list[str]:
         first = gathered.undecoded[0]
         unseen.append(f"{len(gathered.undecoded)} records could not be decoded (first {first.ref}: {first.reason})")
     unseen += _clocks(gathered.clocks)
-    # a broker's folder holds topics of everybody, which are left out on purpose; a log left out is a gap
-    told = [p for source in sources for p in source.problems if source.kind != "record" or p.code != "skipped"]
-    problems = list(dict.fromkeys(p.sentence.rstrip(".") for p in told))
+    problems = problems_of(sources)
     unseen += problems[:SHOWN_PROBLEMS]
     if len(problems) > SHOWN_PROBLEMS:
         unseen.append(f"{len(problems) - SHOWN_PROBLEMS} more things could not be read")

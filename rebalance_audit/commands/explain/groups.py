@@ -10,7 +10,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.meter import meter
-from rebalance_audit.commands.options import CommandError, Output, UsageError
+from rebalance_audit.commands.options import Output, UsageError
 from rebalance_audit.commands.output import output_width, styled, visible, write_rows
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def _read(places: Places) -> _Everything:
 
 
 def _judged(read: _Everything, last_ms: int | None) -> tuple[str, dict[str, Sequence[Rebalance]], list[Incident]]:
+    from rebalance_audit.commands.explain.group_reading import no_group_in
     from rebalance_audit.domain.detect import detect_group
     from rebalance_audit.domain.gather.groups import gather
     from rebalance_audit.domain.incidents import ClusterRows, incidents_of
@@ -130,10 +131,7 @@ def _judged(read: _Everything, last_ms: int | None) -> tuple[str, dict[str, Sequ
 
     gathered = gather(read.records, read.lines, read.zones)
     if not gathered.groups:
-        raise CommandError(
-            f"No group is in the evidence of cluster {read.cluster_id}; check what was given, and whether retention or "
-            "compaction took it."
-        )
+        raise no_group_in(read.cluster_id, read.sources())
     ends = [s.to_at_ms for s in read.sources() if s.to_at_ms is not None]
     ends += [line.at_ms for g in gathered.groups for line in g.lines if line.at_ms is not None]
     until_ms = time.time_ns() // 1_000_000 if read.is_live else max(ends, default=None)
