@@ -72,6 +72,9 @@ def watch(
 
     # Arrow's own allocator keeps what threads let go, until these ask again: some 80 MB beside a busy cluster.
     pa.set_memory_pool(pa.system_memory_pool())
+    for option, given in (("--every", every), ("--stopped-after", stopped_after)):
+        if given is not None and options.duration_ms(given) == 0:
+            raise options.UsageError(f"{option} {given} is no time at all; write it as 90s, 30m, 1h or 2d.")
     every_s = None if every is None else options.duration_ms(every) / 1000
     flush_ms = LIVE_FLUSH_MS if every_s is None else int(min(every_s, 2) * 1000)
     settings = collect_settings(

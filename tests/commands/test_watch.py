@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rebalance_audit.warehouse.warehouse import Warehouse
-from tests.commands.saying import EAGER, ROOT
+from tests.commands.saying import EAGER, ROOT, assert_one_sentence
 
 
 @pytest.mark.spark
@@ -44,3 +44,11 @@ def test_watch_follows_logs_publishes_and_ends_in_order(tmp_path: Path) -> None:
     assert watching.returncode == 0, said
     assert "Traceback" not in said
     assert not (place / "lease.json").exists()
+
+
+@pytest.mark.parametrize("option", ["--every", "--stopped-after"])
+def test_watch_refuses_to_look_without_a_pause(call: Any, tmp_path: Path, option: str) -> None:
+    result = call("watch", "-w", tmp_path / "w", "--logs", EAGER / "logs", "--cluster-id", "shop", option, "0s")
+    assert_one_sentence(result, 2)
+    assert f"{option} 0s is no time at all" in result.err
+    assert not (tmp_path / "w").exists()
