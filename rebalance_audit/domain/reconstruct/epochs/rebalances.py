@@ -147,6 +147,7 @@ class _Fold:
         if value is None:
             self._changes.append(record)
             self._was_deleted = True
+            self._released = {}  # who comes under its name later takes nothing over from it
             return
         last = self.epochs[-1] if self.epochs else None
         if last is not None and value.epoch <= last.number:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import GroupEvidence, LogKind
 from rebalance_audit.domain.reconstruct import reconstruct
 from tests import encoders as enc
@@ -86,6 +87,16 @@ def test_a_deleted_group_uses_its_numbers_a_second_time() -> None:
     assert len(set(ids)) == len(ids)
     assert ids[-1] == "c/clicks-app/e2~1"
     assert found.contradictions == ()
+
+
+def test_what_a_deleted_group_held_does_not_stand_still_until_one_of_its_name_comes() -> None:
+    """Its offsets are gone with it, so nothing waits to be read on: a job that runs once a day is not down all day."""
+    story = a_group_of_one().gone("k1", at_ms=900).epoch(3, at_ms=900).deleted(at_ms=1_000)
+    story.member("k2", at_ms=86_400_000).epoch(2, at_ms=86_400_000).target(2, at_ms=86_400_000)
+    story.holds("k2", [0, 1], at_ms=86_400_001, epoch=2)
+    again = measure(story.reconstructed().rebalances[-1])
+    assert moves(again) == {"orders-0": ("assigned", None, "k2"), "orders-1": ("assigned", None, "k2")}
+    assert again.pause_estimate_ms is None
 
 
 def test_a_number_that_is_missing_the_second_time_has_an_id_of_its_own() -> None:
