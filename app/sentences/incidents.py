@@ -35,6 +35,8 @@ class Worst:
     """What of it has not ended, or empty where that is not known."""
     who: Sequence[str]
     """Members, workers or brokers; none where only the cause is known."""
+    hosts: Sequence[str]
+    """Where they ran, as far as that is known and `who` does not say it."""
     cause: str
     cost: str
     unit: str | None
@@ -61,7 +63,9 @@ def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = N
             open=_open_words(counted),
             alike=worst.alike,
         ),
-        "Whose doing": fill("<b>{who}</b>: {cause}", who=", ".join(worst.who), cause=worst.cause)
+        "Whose doing": fill(
+            "<b>{who}</b>{at}: {cause}", who=", ".join(worst.who), at=_at(worst.hosts), cause=worst.cause
+        )
         if worst.who
         else fill("no single member or broker: {cause}", cause=worst.cause),
         "What it cost": fill(
@@ -74,6 +78,10 @@ def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = N
     if worst.advice:
         found["What to do"] = words.with_code(worst.advice)
     return found
+
+
+def _at(hosts: Sequence[str]) -> str:
+    return f" on {'host' if len(hosts) == 1 else 'hosts'} {', '.join(hosts)}" if hosts else ""
 
 
 def _open_unit(counted: IncidentCount) -> str | None:

@@ -59,14 +59,19 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind]) -> sentences.Wors
         what=page.anchor(what, "incident", cluster=first.cluster_id, incident=first.incident_id),
         still=words.STILL_WORDS[first.still] if first.still is not None else "",
         where=cluster if subject in what else f"{subject} \u00b7 {cluster}",
-        who=[words.name(worker_name(who), 60) for who in first.culprits[:MOST_CULPRITS]]
-        + ([f"{len(first.culprits) - MOST_CULPRITS:,} more"] if len(first.culprits) > MOST_CULPRITS else []),
+        who=_few([words.name(worker_name(who), 60) for who in first.culprits]),
+        hosts=_few([words.name(h, 40) for h in first.hosts if not any(h in who for who in first.culprits)]),
         cause=_doing(first.root_cause) if first.culprits else words.trigger(first.root_cause),
         cost=f"{page.cost_words(first)} of downtime" if first.cost_seconds is not None else page.cost_words(first),
         unit=first.unit if first.cost_seconds is not None else None,
         advice=words.whole_sentences(first.advice, 300) if first.advice else None,
         alike=f"; {more:,} more of this kind" if more else "",
     )
+
+
+def _few(names: list[str]) -> list[str]:
+    more = len(names) - MOST_CULPRITS
+    return [*names[:MOST_CULPRITS], f"{more:,} more"] if more > 0 else names
 
 
 def _doing(root_cause: str) -> str:

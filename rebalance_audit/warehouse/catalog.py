@@ -47,9 +47,10 @@ BOOKING_OF = "hash({0}.cluster_id, {0}.rebalance_id)"
 one of 10^7 warehouses with 10^6 rebalances, two of these share a hash."""
 FLAT_INCIDENT = "flat.incident"
 INCIDENT_COLUMNS = (
-    "cluster_id", "incident_id", "kind", "root_cause", "root_cause_tier", "culprits", "group_ids", "first_at_ms",
-    "last_at_ms", "status", "still", "expected", "severity", "cost_seconds", "cost_lower_seconds", "cost_upper_seconds",
-    "cost_likely_lower_seconds", "cost_likely_upper_seconds", "title", "story", "advice", "finding_ids",
+    "cluster_id", "incident_id", "kind", "root_cause", "root_cause_tier", "culprits", "hosts", "group_ids",
+    "first_at_ms", "last_at_ms", "status", "still", "expected", "severity", "cost_seconds", "cost_lower_seconds",
+    "cost_upper_seconds", "cost_likely_lower_seconds", "cost_likely_upper_seconds", "title", "story", "advice",
+    "finding_ids",
 )  # fmt: skip
 """What a list of incidents shows, beside `unit` and the `bookings` of its rebalances."""
 FLAT_GROUP = "flat.group"

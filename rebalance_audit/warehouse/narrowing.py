@@ -68,6 +68,7 @@ def _incidents(columns: Sequence[str], source: str, db: str) -> str:
         "rebalance_ids": "own_rebalances",
         "connectors": f"CASE WHEN {shared} THEN own_connectors ELSE connectors END",
         "culprits": f"CASE WHEN {shared} THEN []::VARCHAR[] ELSE culprits END",
+        "hosts": f"CASE WHEN {shared} THEN []::VARCHAR[] ELSE hosts END",
         "reassignment_ids": f"CASE WHEN {shared} THEN []::VARCHAR[] ELSE reassignment_ids END",
         "finding_ids": f"CASE WHEN {shared} THEN []::VARCHAR[] ELSE finding_ids END",
         "evidence": f"CASE WHEN {shared} THEN []::VARCHAR[] ELSE evidence END",

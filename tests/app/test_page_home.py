@@ -19,17 +19,19 @@ def test_home_says_first_what_is_going_on_and_what_it_cost(opened: Open, full_wa
     answer = "What is wrong", "Whose doing", "What it cost", "What to do"
     assert [text.index(name) for name in answer] == sorted(text.index(name) for name in answer)
     assert (
-        "c3 exceeded its poll interval \u00b7 lab-cluster (quiet now). 3 incidents open, 1 critical: 2 quiet now, 1 "
-        "that may go on or not." in text
+        "c3 (/10.0.1.3) exceeded its poll interval \u00b7 lab-cluster (quiet now). 3 incidents open, 1 critical: "
+        "2 quiet now, 1 that may go on or not." in text
     )
-    assert "Whose doingc3: a member exceeded its poll interval" in text
+    assert "Whose doingc3 on host /10.0.1.3: a member exceeded its poll interval" in text
     assert "62.0 partition-seconds of downtime. All that is open: 86.9 partition-seconds. A partition that" in text
     assert text.count("A partition that stands still for 1 min costs 60.") == 1
     assert "2,041 rebalances of 2,006 groups cost 173 partition-seconds and 63.5 task-seconds" in text
     lines = opening_lines(at)
     assert [line["subject"].split()[0] for line in lines[:2]] == ["checkout", "orders"]
     storm = lines[0]
-    assert storm["cause"].startswith("checkout rebalanced 31 times in 5 h 45 min: c3 exceeded its poll interval")
+    assert storm["cause"].startswith(
+        "checkout rebalanced 31 times in 5 h 45 min: c3 (/10.0.1.3) exceeded its poll interval"
+    )
     assert (storm["cost"], storm["tone"]) == ("62.0 partition-seconds", "critical")
     assert any(name == "What to do:" for name, _ in storm["facts"])
     assert "2026-11-21 14:00 UTC" in text  # up to when each cluster was seen
@@ -55,11 +57,27 @@ def test_what_stands_still_now_comes_before_what_cost_more_and_is_quiet(
     assert said(at).count("A partition that stands still for 1 min costs 60.") == 1
 
 
+def test_home_names_the_host_of_whose_doing_it_is(opened: Open, tmp_path: Path) -> None:
+    """Unless the culprit's name says it, where several run under one client id."""
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    storm = next(i for i in warehouse.read("gold.incident").to_pylist() if i["finding_ids"] == ["f-storm"])
+    one = {**storm, "incident_id": "in:now", "finding_ids": [], "rebalance_ids": [], "still": "down"}
+    one |= {"culprits": ["p1", "shop (/10.0.0.8)"], "hosts": ["/10.0.0.7", "/10.0.0.8"]}
+    warehouse.append("gold.incident", rows_to_table("gold.incident", [one]))
+    gold_rows.publish(warehouse)
+    assert "Whose doingp1, shop (/10.0.0.8) on host /10.0.0.7: " in said(opened(tmp_path / "w", "home"))
+
+
 def test_who_joined_before_a_group_was_stuck_is_not_said_to_have_done_that(opened: Open, tmp_path: Path) -> None:
     warehouse = gold_rows.write(tmp_path / "w", many=0)
     storm = next(i for i in warehouse.read("gold.incident").to_pylist() if i["finding_ids"] == ["f-storm"])
     stuck = {**storm, "incident_id": "in:now", "finding_ids": [], "rebalance_ids": [], "still": "down"}
-    stuck |= {"root_cause": "member_joined", "culprits": ["w1"], "title": "parcels has been rebalancing for 9 min"}
+    stuck |= {
+        "root_cause": "member_joined",
+        "culprits": ["w1"],
+        "hosts": [],
+        "title": "parcels has been rebalancing for 9 min",
+    }
     warehouse.append("gold.incident", rows_to_table("gold.incident", [stuck]))
     gold_rows.publish(warehouse)
     assert "Whose doingw1: it began because a member joined" in said(opened(tmp_path / "w", "home"))

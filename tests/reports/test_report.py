@@ -154,9 +154,12 @@ def test_what_is_wrong_is_said_before_normal_work_with_its_cost(warehouse: Wareh
     lines = report_text(read_report(warehouse), width=160, bounds=True).splitlines()
     at = lines.index("Incidents")
     # its session of 10 s ended at 04:41:00: that long before it was last known to live
-    assert lines[at + 1].startswith("  warning, open    2025-11-21 04:40:50 UTC  c3 of orders vanished without leaving")
-    assert lines[at + 1].endswith("; 24.8 partition-seconds (likely 21.8 to 26.8) [20.0 … 27.5] lost; quiet now")
-    assert lines[at + 2].startswith("  normal work      ")
+    assert lines[at + 1].startswith(
+        "  warning, open    2025-11-21 04:40:50 UTC  c3 (/10.0.0.9) of orders vanished without leaving"
+    )
+    assert lines[at + 1].endswith("; 24.8 partition-seconds (likely 21.8 to 26.8) [20.0 … 27.5] lost;")
+    assert lines[at + 2].strip() == "quiet now"
+    assert lines[at + 3].startswith("  normal work      ")
 
 
 def test_the_costs_of_the_causes_add_up_to_the_headline_also_with_static_members(tmp_path: Path) -> None:

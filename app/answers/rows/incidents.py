@@ -98,6 +98,8 @@ class IncidentRow:
     root_cause: str
     root_cause_tier: str
     culprits: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    """Where the culprits ran, if evidence names it."""
     group_ids: tuple[str, ...] = ()
     rebalance_ids: tuple[str, ...] = ()
     reassignment_ids: tuple[str, ...] = ()

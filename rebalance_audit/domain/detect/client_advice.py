@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rebalance_audit.domain.client_families import (
     ALL,
@@ -16,7 +16,8 @@ from rebalance_audit.domain.client_families import (
     Families,
     families_shown,
 )
-from rebalance_audit.domain.detect.wording import listed
+from rebalance_audit.domain.detect.history import host_of, worker_name
+from rebalance_audit.domain.detect.wording import listed, shown
 from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.model import Member
 
@@ -33,7 +34,6 @@ _BROKERS_SESSION = {
 }
 """Members of these groups have no session timeout of their own: a consumer that sets one does not start (KIP-848)."""
 _WITHOUT_INSTANCES = (GroupType.SHARE, GroupType.STREAMS)
-LOOK_AT_HOST = "Look at that host for a kill, an out-of-memory end, a frozen process or a lost network."
 _FIND_OUT = "Find out what restarts it (its log before each leaving)."
 WORKER_BACK = (
     "Workers know no static membership: one that is back within scheduled.rebalance.max.delay.ms gets its tasks again, "
@@ -70,8 +70,29 @@ def setting(name: str, of: Families, group_type: GroupType = GroupType.CLASSIC) 
     return f"{known[0]} ({others})" if others else known[0]
 
 
-def expiry(of: Families, group_type: GroupType = GroupType.CLASSIC, *, came_back: bool) -> str:
-    """Advice for a member that vanished."""
+def where(members: Iterable[Member]) -> str:
+    """Where these members ran: `host /10.0.0.9 (c3)`, `the host of c3` where no evidence names it."""
+    names: dict[str | None, list[str]] = {}
+    for m in members:
+        name = f"worker {worker_name(m.worker_url)}" if m.worker_url is not None else _name(m)
+        of_host = names.setdefault(None if m.worker_url is not None else host_of(m), [])
+        of_host += [name] if name not in of_host else []
+    places = [f"host {shown(host)} ({listed(known)})" for host, known in names.items() if host is not None]
+    places += [f"the host of {listed(names[None])}"] if None in names else []
+    return listed(places) or "its host"
+
+
+def _name(member: Member) -> str:
+    return shown(member.group_instance_id or member.client_id or member.member_id)
+
+
+def look_at_host(members: Iterable[Member]) -> str:
+    """Advice for members whose process or host may be gone."""
+    return f"Look at {where(members)} for a kill, an out-of-memory end, a frozen process or a lost network."
+
+
+def expiry(of: Families, gone: Sequence[Member], group_type: GroupType = GroupType.CLASSIC, *, came_back: bool) -> str:
+    """Advice for members that vanished."""
     advice = []
     if of == {ClientFamily.KAFKAJS}:
         why = "its handler may have taken longer than the session"
@@ -92,7 +113,8 @@ def expiry(of: Families, group_type: GroupType = GroupType.CLASSIC, *, came_back
             "heartbeats. Send heartbeats inside the handler, or keep it from blocking the event loop."
         )
     if not (came_back and len(of) == 1 and advice):
-        advice.append(LOOK_AT_HOST if not advice else f"Else: {LOOK_AT_HOST[0].lower()}{LOOK_AT_HOST[1:]}")
+        look = look_at_host(gone)
+        advice.append(look if not advice else f"Else: {look[0].lower()}{look[1:]}")
         instance, session = setting(INSTANCE, of, group_type), setting(SESSION, of, group_type)
         if instance is not None:
             advice.append(f"If it restarts by itself, a {instance} spares the others, {WEIGH_STATIC}.")
@@ -100,15 +122,15 @@ def expiry(of: Families, group_type: GroupType = GroupType.CLASSIC, *, came_back
     return " ".join(advice)
 
 
-def expired_alive(of: Families) -> str:
-    """Advice for a member of a group that the brokers assign to, which came back under the member id that its process
+def expired_alive(of: Families, gone: Iterable[Member]) -> str:
+    """Advice for members of a group that the brokers assign to, which came back under the member id that its process
     made."""
     reason = "It came back under its own member id, so its process lived on: it was frozen, or had lost its network"
     if ClientFamily.LIBRDKAFKA not in of:
         return f"{reason}."
     return (
         f"{reason}, or, with librdkafka, its application had not polled for {POLL_INTERVAL}, after which no heartbeat "
-        "is sent. Look at that host, and at what takes long between two polls."
+        f"is sent. Look at {where(gone)}, and at what takes long between two polls."
     )
 
 

@@ -195,9 +195,9 @@ def _expiry_advice(history: History, episode: Sequence[_GoneTogether], *, is_str
             "Streams clients on the classic protocol close without leaving: nothing to do if they were stopped. "
             "Else look for kills, memory limits and long pauses of the process."
         )
-    if episode[0].step.rebalance.protocol_type == "connect":
-        return f"{client_advice.LOOK_AT_HOST} {client_advice.WORKER_BACK}"
     gone = [m for d in episode for m in d.members]
+    if episode[0].step.rebalance.protocol_type == "connect":
+        return f"{client_advice.look_at_host(gone)} {client_advice.WORKER_BACK}"
     until_ms = episode[-1].step.at_ms + history.limits.quiet_ms
     back = {
         who
@@ -207,8 +207,8 @@ def _expiry_advice(history: History, episode: Sequence[_GoneTogether], *, is_str
     }
     came_back = bool(gone) and all(identity(m) in back for m in gone)
     if came_back and _group_type(episode) == GroupType.CONSUMER and _are_the_same(history, episode, gone, until_ms):
-        return client_advice.expired_alive(client_advice.families(gone))
-    return client_advice.expiry(client_advice.families(gone), _group_type(episode), came_back=came_back)
+        return client_advice.expired_alive(client_advice.families(gone), gone)
+    return client_advice.expiry(client_advice.families(gone), gone, _group_type(episode), came_back=came_back)
 
 
 def _are_the_same(history: History, episode: Sequence[_GoneTogether], gone: Iterable[Member], until_ms: int) -> bool:

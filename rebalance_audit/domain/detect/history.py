@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
@@ -275,6 +276,20 @@ def label(member: Member) -> str:
     if member.group_instance_id is not None:
         marks.append(f"instance {shown(member.group_instance_id)}")
     return f"{name} ({', '.join(marks)})" if marks else name
+
+
+def host_of(member: Member) -> str | None:
+    """Where a member ran, as Kafka writes it: `/10.0.0.9`. None if evidence does not say it, as of a loopback
+    address."""
+    return member.client_host if member.client_host and not is_loopback(member.client_host) else None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address says nothing about where a member ran: all of a laptop's members are there."""
+    try:
+        return ipaddress.ip_address(host.lstrip("/")).is_loopback
+    except ValueError:
+        return not host
 
 
 def worker_name(url: str) -> str:

@@ -124,6 +124,7 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
         root_cause=cause,
         root_cause_tier=tier,
         culprits=tuple(dict.fromkeys(_culprits(trouble, people))),
+        hosts=tuple(dict.fromkeys(words.hosts_of(trouble, people).values())) if _has_members(trouble) else (),
         group_ids=tuple(sorted({e.group_id for e in trouble.episodes})),
         connectors=tuple(sorted(_connectors(trouble))),
         rebalance_ids=tuple(s.rebalance.rebalance_id for _, s in steps),
@@ -200,6 +201,11 @@ def _culprits(trouble: Trouble, people: Sequence[Identity]) -> Iterator[str]:
         yield from sorted(_changed(trouble))
     else:
         yield from words.culprits(people)
+
+
+def _has_members(trouble: Trouble) -> bool:
+    """Whether its culprits are members, and not brokers or connectors."""
+    return trouble.kind not in ("reassignment", "coordinator", "configuration")
 
 
 def _changed(trouble: Trouble) -> set[str]:

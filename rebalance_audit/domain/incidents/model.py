@@ -53,6 +53,9 @@ class Incident:
     root_cause_tier: str
     culprits: tuple[str, ...] = ()
     """Instance id, worker URL or client id of members, `broker 4`; who came or went where nobody is at fault."""
+    hosts: tuple[str, ...] = ()
+    """Where those members ran, in their order, each once, as Kafka writes it: `/10.0.0.9`. Workers have theirs in their
+    URL. None where no evidence names it."""
     group_ids: tuple[str, ...] = ()
     connectors: tuple[str, ...] = ()
     """Connect: those whose change began it, and those that its findings are about."""
@@ -115,7 +118,8 @@ def incident_of(row: Mapping[str, Any]) -> Incident:
     for name, value in values.items():
         if isinstance(value, list):
             values[name] = tuple(value)
-    values["connectors"] = values.get("connectors") or ()  # null in rows older than the column, as the next
+    values["connectors"] = values.get("connectors") or ()  # null in rows older than the column, as the next two
+    values["hosts"] = values.get("hosts") or ()
     values["unit"] = values.get("unit") or "resource"
     chain = (Link(at_ms=e["at_ms"], what=e["what"], evidence=tuple(e["evidence"] or ())) for e in row["chain"] or ())
     return Incident(**values | {"chain": tuple(chain)})

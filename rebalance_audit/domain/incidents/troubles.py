@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from rebalance_audit.domain.causes import MEMBER_FAILED
-from rebalance_audit.domain.detect.history import HistoryStep
+from rebalance_audit.domain.detect.history import HistoryStep, is_loopback
 from rebalance_audit.domain.incidents.episodes import Episode, faults_in
 from rebalance_audit.domain.incidents.model import ClusterRows
 from rebalance_audit.domain.model import NO_END, Finding
@@ -184,17 +183,10 @@ def departures(episode: Episode) -> Iterator[tuple[str, int]]:
         for member_id in sorted(ids):
             member = episode.history.member(member_id)
             place = member.client_host or ""
-            if _is_loopback(place):  # says nothing: all of a laptop's are there
+            if is_loopback(place):
                 place = member.worker_url or member.group_instance_id or member.client_id or member_id
             silent_ms = (member.session_timeout_ms or 0) if failed else 0
             yield place, step.first_at_ms - silent_ms
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.lstrip("/")).is_loopback
-    except ValueError:
-        return not host
 
 
 def _same_broker(caused: Sequence[tuple[LeaderMove, Episode]]) -> Iterator[tuple[Episode, Episode]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from rebalance_audit.domain.causes import Cause, phrase_of
 from rebalance_audit.domain.detect.finding import capped
-from rebalance_audit.domain.detect.history import HistoryStep, Identity, worker_name
+from rebalance_audit.domain.detect.history import HistoryStep, Identity, host_of, identity, is_loopback, worker_name
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import (
     clock,
@@ -61,9 +61,25 @@ def culprits(people: Sequence[Identity]) -> list[str]:
     return [f"{who[1]} ({who[2]})" if hosts[who[:2]] > 1 and len(who) > 2 else who[1] for who in people]
 
 
-def names_of(people: Sequence[Identity]) -> list[str]:
-    """The `culprits`, worded for sentences."""
-    return [name_of(who) if name == who[1] else shown(name) for who, name in zip(people, culprits(people), strict=True)]
+def names_of(people: Sequence[Identity], hosts: Mapping[Identity, str] | None = None) -> list[str]:
+    """The `culprits`, worded for sentences, with those of these `hosts` that their names do not say."""
+    hosts = hosts or {}
+    return [
+        shown(name) if name != who[1] else f"{name_of(who)} ({shown(hosts[who])})" if who in hosts else name_of(who)
+        for who, name in zip(people, culprits(people), strict=True)
+    ]
+
+
+def hosts_of(trouble: Trouble, people: Sequence[Identity]) -> dict[Identity, str]:
+    """Where these members ran, as far as evidence names it. In the order of `people`. Of a static member, whose
+    identity lacks its host, where it ran when it failed first."""
+    found = {who: who[2] for who in people if who[0] == "client" and len(who) > 2 and not is_loopback(who[2])}
+    if any(who[0] == "instance" for who in people):
+        for episode, step in trouble.steps:
+            for member in (episode.history.member(m) for cause in step.rebalance.triggers for m in cause.members):
+                if member.group_instance_id is not None and (host := host_of(member)) is not None:
+                    found.setdefault(identity(member), host)
+    return {who: found[who] for who in people if who in found}
 
 
 def name_of(who: Identity) -> str:
@@ -239,7 +255,7 @@ def _failures(trouble: Trouble, people: Sequence[Identity], where: str = "") -> 
     for episode, step in trouble.steps:
         for who, way in faults_in(episode.history, step).items():
             ways.setdefault(who, way)
-    names = names_of(people)
+    names = names_of(people, hosts_of(trouble, people))
     told: dict[str, list[str]] = {}
     for who, name in zip(people, names, strict=True):
         if who in ways:

@@ -62,6 +62,7 @@ GOLD_INCIDENT = Table(
         col("root_cause", "string", "A trigger, what blocks a reassignment, or a rule's id.", required=True),
         col("root_cause_tier", "string", "", required=True, values=TIERS),
         col("culprits", "array<string>", "Client id, instance id, worker URL, `broker 4`.", required=True),
+        col("hosts", "array<string>", "Where the culprits ran, if evidence names it. Null in older rows."),
         col("group_ids", "array<string>", "", required=True),
         col("connectors", "array<string>", "Connect: those that began it, or that it is about. Null in older rows."),
         col("rebalance_ids", "array<string>", "By time. Each rebalance with a cost is in one incident.", required=True),

@@ -9,7 +9,7 @@ import pytest
 from rebalance_audit.domain.client_families import ALL, HABITS, ClientFamily, Families
 from rebalance_audit.domain.detect import client_advice, detect_group
 from rebalance_audit.domain.kinds import GroupType
-from rebalance_audit.domain.model import Finding
+from rebalance_audit.domain.model import Finding, Member
 from tests.domain.detect.group_story import GroupStory, a_connect_cluster, a_group
 
 BROKEN = "short_buffer at byte 18 of the subscription, field ownedPartitions"
@@ -38,8 +38,8 @@ def test_leaders_that_fell_are_one_incident_with_their_names() -> None:
 def all_advice(of: Families) -> str:
     return " ".join(
         [
-            client_advice.expiry(of, came_back=False),
-            client_advice.expiry(of, came_back=True),
+            client_advice.expiry(of, (), came_back=False),
+            client_advice.expiry(of, (), came_back=True),
             client_advice.dropped(of),
             client_advice.restarts(of),
             client_advice.restart_storm(of, "stops"),
@@ -71,7 +71,7 @@ def test_members_without_a_session_of_their_own_are_not_sent_to_set_one() -> Non
     assert "A shorter group.consumer.session.timeout.ms of the brokers shortens the wait." in (gone.advice or "")
     assert " session.timeout.ms" not in (gone.advice or "")
     assert "group.instance.id" in (gone.advice or "")
-    shared = client_advice.expiry(ALL, GroupType.SHARE, came_back=False)
+    shared = client_advice.expiry(ALL, (), GroupType.SHARE, came_back=False)
     assert "group.share.session.timeout.ms" in shared
     assert "group.instance.id" not in shared
     assert "group.consumer.session.timeout.ms" in client_advice.static_slot(ALL, GroupType.CONSUMER)
@@ -99,9 +99,9 @@ def test_one_that_is_back_under_the_id_of_its_process_lived_on() -> None:
     assert gone.advice == (
         "It came back under its own member id, so its process lived on: it was frozen, or had lost its network, or, "
         "with librdkafka, its application had not polled for max.poll.interval.ms, after which no heartbeat is sent. "
-        "Look at that host, and at what takes long between two polls."
+        "Look at host /10.0.0.9 (c2), and at what takes long between two polls."
     )
-    java = client_advice.expired_alive(frozenset({ClientFamily.JAVA}))
+    java = client_advice.expired_alive(frozenset({ClientFamily.JAVA}), ())
     assert java.endswith("it was frozen, or had lost its network.")
 
 
@@ -129,7 +129,7 @@ def test_one_that_comes_before_a_session_has_ended_is_another_process() -> None:
     story.joins("c2", at_s=60, left=("c2",), also=("member_session_expired",))
     (killed,) = found(story, "RB007")
     assert "it came back" not in (killed.advice or "")
-    assert "Else: look at that host for a kill" in (killed.advice or "")
+    assert "Else: look at host /10.0.0.9 (c2) for a kill" in (killed.advice or "")
 
 
 def test_a_kafkajs_member_that_came_back_had_a_long_handler_not_a_lost_host() -> None:
@@ -148,10 +148,26 @@ def test_a_java_member_that_vanished_is_looked_for_at_its_host() -> None:
     story = a_group().member("c2", **JAVA).joins("c1", "c2", at_s=0).vanishes("c2", at_s=60)
     (finding,) = found(story, "RB007")
     assert finding.advice == (
-        "Look at that host for a kill, an out-of-memory end, a frozen process or a lost network. If it restarts by "
-        "itself, a group.instance.id spares the others, but its partitions wait for it: `rebalance-audit whatif` "
-        "weighs both. A shorter session.timeout.ms shortens the wait."
+        "Look at host /10.0.0.9 (c2) for a kill, an out-of-memory end, a frozen process or a lost network. If it "
+        "restarts by itself, a group.instance.id spares the others, but its partitions wait for it: `rebalance-audit "
+        "whatif` weighs both. A shorter session.timeout.ms shortens the wait."
     )
+
+
+def test_advice_says_where_each_of_them_ran() -> None:
+    """A loopback address says nothing, and a worker has its host in its name."""
+    one = Member(member_id="c1-1", client_id="c1", client_host="/10.0.0.9")
+    assert client_advice.where([one, one]) == "host /10.0.0.9 (c1)"
+    static = replace(one, member_id="c2-1", group_instance_id="pod-2")
+    assert client_advice.where([one, static]) == "host /10.0.0.9 (c1 and pod-2)"
+    elsewhere = replace(one, client_id="c3", client_host="/10.0.0.10")
+    nowhere = [replace(one, client_id="c4", client_host="/127.0.0.1"), replace(one, client_id="c5", client_host=None)]
+    assert client_advice.where([one, elsewhere, *nowhere]) == (
+        "host /10.0.0.9 (c1), host /10.0.0.10 (c3) and the host of c4 and c5"
+    )
+    worker = Member(member_id="w", worker_url="http://connect-1:8083/", client_host="/10.0.0.9")
+    assert client_advice.where([worker]) == "the host of worker connect-1:8083"
+    assert client_advice.where([]) == "its host"
 
 
 def test_a_deploy_is_advised_by_what_its_library_has() -> None:
