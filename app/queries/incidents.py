@@ -83,6 +83,18 @@ class IncidentQuestions(Tables):
         )
         return [incident_of(row) for row in rows]
 
+    def costliest(self, span: Span) -> IncidentRow | None:
+        """Of those that nobody meant, open or over, that touch the span; None where no cost is known."""
+        rows = self.advised(
+            f"""
+            SELECT i.* EXCLUDE (bookings) FROM flat.incident i
+            WHERE {_TOUCHES} AND NOT i.expected AND i.cost_seconds > 0
+            ORDER BY i.cost_seconds DESC, {_ORDER} LIMIT 1
+            """,
+            (span.to_ms, span.from_ms),
+        )
+        return incident_of(rows[0]) if rows else None
+
     def open_at_home(self, span: Span) -> list[IncidentRow]:
         return self.incidents(span, expected=False, is_open=True, most=_HOME_OPEN, of_each_kind=_HOME_ALIKE)
 

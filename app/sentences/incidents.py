@@ -44,6 +44,8 @@ class Worst:
     advice: str | None
     alike: str
     """How many more there are of its kind, or empty."""
+    costlier: Html | None = None
+    """The incident of the time that cost most, if that is far more."""
 
 
 def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = None) -> dict[str, Html]:
@@ -69,9 +71,10 @@ def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = N
         if worst.who
         else fill("no single member or broker: {cause}", cause=worst.cause),
         "What it cost": fill(
-            "<b>{cost}</b>. {open}{unit}",
+            "<b>{cost}</b>. {open}{unit}{costlier}",
             cost=worst.cost,
             open=_open_cost(counted),
+            costlier=fill(" Most in this time: {s}.", s=worst.costlier) if worst.costlier is not None else "",
             unit=unit_in_words(unit) if (unit := worst.unit or _open_unit(counted)) is not None else "",
         ),
     }

@@ -9,7 +9,7 @@ from app.answers import ranges
 from app.answers.rows import ClusterRow, IncidentCount, IncidentKind, IncidentRow, Span
 from app.answers.runbook import rule_name
 from app.charts import bars
-from app.words import fill
+from app.words import Html, fill
 from rebalance_audit.domain.causes import MEMBER_FAILED, MEMBERSHIP
 from rebalance_audit.domain.detect import DEFAULT
 from rebalance_audit.domain.detect.history import worker_name
@@ -22,6 +22,8 @@ MOST_KINDS = 8
 MOST_CULPRITS = 3
 A_FEW = 4
 """More: a line that folds so few away would hide more than it spares."""
+MUCH_MORE = 2
+"""Times what the first incident cost: then another one is named beside it."""
 _SHOWN = ["rebalances", "cost"]
 
 
@@ -47,8 +49,8 @@ def strip(span: Span) -> None:
     page.open_target(clicked, "", marks)
 
 
-def worst(open_: list[IncidentRow], alike: list[IncidentKind]) -> sentences.Worst | None:
-    """The first line of the list; None where nothing is open."""
+def worst(open_: list[IncidentRow], alike: list[IncidentKind], costliest: IncidentRow | None) -> sentences.Worst | None:
+    """The first line of the list; None where nothing is open. `costliest`: of the whole time, open or over."""
     if not open_:
         return None
     first = open_[0]
@@ -66,6 +68,20 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind]) -> sentences.Wors
         unit=first.unit if first.cost_seconds is not None else None,
         advice=words.whole_sentences(first.advice, 300) if first.advice else None,
         alike=f"; {more:,} more of this kind" if more else "",
+        costlier=_costlier(first, costliest) if costliest is not None else None,
+    )
+
+
+def _costlier(first: IncidentRow, most: IncidentRow) -> Html | None:
+    """The one that cost most, if that is far more than the first."""
+    if (most.cost_seconds or 0) < MUCH_MORE * (first.cost_seconds or 0):
+        return None
+    return fill(
+        "{what} ({cluster}, {cost}, {stands})",
+        what=page.anchor(page.cause_of(most), "incident", cluster=most.cluster_id, incident=most.incident_id),
+        cluster=words.name(most.cluster_id, 40),
+        cost=page.cost_words(most),
+        stands=sentences.stands(most),
     )
 
 
@@ -112,7 +128,7 @@ def looked_again(span: Span, is_followed: bool) -> Span:
 @partial(page.fragment, run_every=page.LOOKS_AGAIN_S)
 def answer(span: Span, is_followed: bool) -> None:
     span = looked_again(span, is_followed)
-    first = worst(reader.open_at_home(span), reader.open_kinds(span))
+    first = worst(reader.open_at_home(span), reader.open_kinds(span), reader.costliest(span))
     page.facts(sentences.going_on(reader.incident_count(span), first, reader.unread("gold.incident")))
 
 

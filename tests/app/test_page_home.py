@@ -68,6 +68,20 @@ def test_home_names_the_host_of_whose_doing_it_is(opened: Open, tmp_path: Path) 
     assert "Whose doingp1, shop (/10.0.0.8) on host /10.0.0.7: " in said(opened(tmp_path / "w", "home"))
 
 
+def test_home_names_what_cost_most_in_the_time_if_that_is_another(opened: Open, tmp_path: Path) -> None:
+    """What is open comes first, however little it cost; what cost far more and is over must not be missed."""
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    assert "Most in this time" not in said(opened(tmp_path / "w", "home"))
+    storm = next(i for i in warehouse.read("gold.incident").to_pylist() if i["finding_ids"] == ["f-storm"])
+    one = {**storm, "incident_id": "in:most", "finding_ids": [], "rebalance_ids": [], "cost_seconds": 7_000.0}
+    one |= {"status": "over", "still": "nothing", "severity": "info", "title": "w9 of parcels vanished"}
+    meant = {**one, "incident_id": "in:meant", "cost_seconds": 9_000.0, "expected": True, "title": "Deploy of parcels"}
+    warehouse.append("gold.incident", rows_to_table("gold.incident", [one, meant]))
+    gold_rows.publish(warehouse)
+    at = opened(tmp_path / "w", "home")
+    assert "Most in this time: w9 of parcels vanished (lab-cluster, 7,000 partition-seconds, over)" in said(at)
+
+
 def test_who_joined_before_a_group_was_stuck_is_not_said_to_have_done_that(opened: Open, tmp_path: Path) -> None:
     warehouse = gold_rows.write(tmp_path / "w", many=0)
     storm = next(i for i in warehouse.read("gold.incident").to_pylist() if i["finding_ids"] == ["f-storm"])
