@@ -251,7 +251,7 @@ def _window_lane(rebalances: Sequence[Rebalance], lane: NewLane, bar: Draw) -> N
     known = [r for r in rebalances if r.started_at_ms is not None and r.broker_window_ms is not None]
     if not known:
         return
-    on = lane("broker's own window")
+    on = lane("broker's window")
     for r in known:
         number = words.number_of(r.generation_id, r.group_epoch, r.rewrite_seq)
         start, length = r.started_at_ms or 0, r.broker_window_ms or 0

@@ -41,7 +41,7 @@ def rebalance_time_line(
     paused = [m for m in movements if m.pause_estimate_ms is not None][:most]
     known = [t for t in (started_ms, joined_ms, assigned_ms) if t is not None]
     bars: list[tuple[int, float, float, float, int, int]] = []
-    lanes = ["broker's own window"]
+    lanes = ["broker's window"]
     texts: list[str] = []
     if started_ms is not None and assigned_ms is not None and assigned_ms >= started_ms:
         ends = [

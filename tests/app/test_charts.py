@@ -123,7 +123,7 @@ def test_the_broker_window_stands_beside_the_pauses(reader: Questions) -> None:
     picture = charts.rebalance_time_line(found.movements, found.started_at_ms, found.joined_at_ms, found.assigned_at_ms)
     assert picture is not None
     assert [lane.partition("  ")[0] for lane in picture.lanes] == [
-        "broker's own window", "orders-4", "orders-5", "orders-0", "orders-1", "orders-2", "orders-3",
+        "broker's window", "orders-4", "orders-5", "orders-0", "orders-1", "orders-2", "orders-3",
     ]  # fmt: skip
     assert picture.lanes[1] == "orders-4  c3 \u2192 c2"  # from whom to whom stands in the picture
     window = picture.bars[picture.bars["style"] == Style.WINDOW]
