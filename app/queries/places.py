@@ -46,8 +46,5 @@ class PlaceQuestions(Tables):
 
     def topics_read(self) -> list[Place]:
         """Topics that members subscribed to, each group's. Read once for all that somebody types."""
-        asked = """
-            SELECT DISTINCT cluster_id, group_id AS found_id, unnest(subscribed_topics) AS name
-            FROM gold.rebalance_member
-            """
+        asked = "SELECT DISTINCT cluster_id, group_id AS found_id, topic AS name FROM flat.topic"
         return self.built(("topics read",), lambda: [Place(kind="reader", **row) for row in self.rows(asked)])

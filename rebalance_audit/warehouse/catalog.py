@@ -59,6 +59,9 @@ GROUP_COLUMNS = (
     "resource_count", "rebalance_count", "resource_seconds_estimate", "open_finding_count", "last_rebalance_at_ms",
 )  # fmt: skip
 """What lists of groups show. Their files hold some fifty rows: a question over 170,000 groups opened 3,300 of them."""
+FLAT_TOPIC = "flat.topic"
+"""Each `topic` that members of a group subscribed to, once for each file: few beside the members, who write it anew in
+each rebalance."""
 NEAR = "near.rebalance"
 Near = tuple[str, tuple[Any, ...]]
 """A condition on `r`, a row of `flat.rebalance`, and its parameters."""
@@ -68,10 +71,13 @@ _TASKS = "gold.connect_task"
 _GROUP_KEYS = ("cluster_id", "group_id")
 _OF = "gold.rebalance"
 _INCIDENTS = "gold.incident"
+_MEMBERS = "gold.rebalance_member"
 MOST_FLAT_ROWS = 5_000_000
 """Chosen: about 250 MB. A larger table is read from its files, as every other table is."""
 MOST_FLAT_INCIDENTS = 500_000
 """Chosen in the same way; incidents are larger, since they hold their texts."""
+MOST_MEMBERS = 100_000_000
+"""Of whom the topics are kept. Chosen: 6,000,000 have 30,000 of them, in bench/app.py's fleet."""
 _THREADS = max(1, (os.cpu_count() or 1) // 2)
 _COMPRESSED_FROM = 100_000
 """It is worth compressing rows if at least this many arrive at once."""
@@ -100,6 +106,10 @@ def _groups(source: str, also: str) -> str:
     return f"SELECT {', '.join(GROUP_COLUMNS)}{also} FROM {source}"
 
 
+def _topics(source: str, also: str) -> str:
+    return f"SELECT DISTINCT cluster_id, group_id, unnest(subscribed_topics) AS topic{also} FROM {source}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Flat:
     """A table of `flat`."""
@@ -116,6 +126,7 @@ _MADE = {
     FLAT_BOOKING: _Flat(_INCIDENTS, _bookings, "kept.booking"),
     FLAT_INCIDENT: _Flat(_INCIDENTS, _incidents, "kept.incident"),
     FLAT_GROUP: _Flat(_GROUPS, _groups, 'kept."group"'),
+    FLAT_TOPIC: _Flat(_MEMBERS, _topics, "kept.topic"),
 }
 
 
@@ -175,8 +186,8 @@ class Catalog:
         near: Near = EVERYWHERE,
     ) -> pa.Table:
         """Like `Warehouse.query`, and the SQL may also name `flat.rebalance`, `flat.booking`, `flat.incident`,
-        `flat.group` and `near.rebalance`. `near.rebalance` has every row of `gold.rebalance` for which `near` is true,
-        and other rows of the same files.
+        `flat.group`, `flat.topic` and `near.rebalance`. `near.rebalance` has every row of `gold.rebalance` for which
+        `near` is true, and other rows of the same files.
         """
         versions = self._warehouse.published()
         files = self._warehouse.seen_files(self.asked_of(sql), without, versions)
@@ -193,7 +204,7 @@ class Catalog:
                 self._bind(publication, name, tuple(its_files))
             if FLAT in sql or NEAR in sql:
                 self._bind_flat(publication, FLAT, tuple(files[_OF]))
-            for flat in (FLAT_BOOKING, FLAT_INCIDENT, FLAT_GROUP):
+            for flat in (FLAT_BOOKING, FLAT_INCIDENT, FLAT_GROUP, FLAT_TOPIC):
                 if flat in sql:
                     self._bind_flat(publication, flat, tuple(files[_MADE[flat].of]))
             publication.readers += 1
@@ -304,6 +315,8 @@ class Catalog:
         fresh = made.select(just_in.of(made.of), "")
         if flat == FLAT_BOOKING:  # a row of it has no key of its incident
             return f"SELECT t.* FROM ({source}) t ANTI JOIN ({fresh}) USING (booking) UNION ALL BY NAME {fresh}"
+        if flat == FLAT_TOPIC:
+            return f"{source} UNION BY NAME {fresh}"
         return just_in.kept_over(made.of, source, fresh)
 
     def _near(
@@ -324,7 +337,8 @@ class Catalog:
         """Reads the rows of these files into memory if they are not there. Returns whether all of them are now."""
         db, made, known = self._opened(), _MADE[flat], self._numbers[flat]
         new = [file for file in files if file not in known]
-        if self._count(files) > (MOST_FLAT_INCIDENTS if flat == FLAT_INCIDENT else MOST_FLAT_ROWS):
+        most = {FLAT_INCIDENT: MOST_FLAT_INCIDENTS, FLAT_TOPIC: MOST_MEMBERS}
+        if self._count(files) > most.get(flat, MOST_FLAT_ROWS):
             return False
         if not known:
             empty = made.select(f"(SELECT *, 0::INTEGER AS file FROM {self._empty(made.of)})", ", file")

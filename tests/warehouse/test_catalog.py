@@ -55,6 +55,53 @@ def test_flat_groups_are_those_of_gold_with_the_columns_that_lists_show(warehous
     assert answer(flat) == answer(warehouse.query(f"SELECT {listed} FROM gold.group ORDER BY cluster_id, group_id"))
 
 
+@pytest.mark.parametrize("most", [0, 1_000_000])
+def test_topics_are_those_of_the_members_published_now(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(catalogs, "MOST_MEMBERS", most)
+    catalog = Catalog(warehouse)
+    flat = "SELECT DISTINCT cluster_id, group_id, topic FROM flat.topic ORDER BY ALL"
+    each = "cluster_id, group_id, unnest(subscribed_topics) AS topic"
+    whole = f"SELECT DISTINCT {each} FROM gold.rebalance_member ORDER BY ALL"
+    before = answer(catalog.query(flat))
+    assert before
+    assert before == answer(warehouse.query(whole))
+    members = warehouse.read("gold.rebalance_member")
+    place = members.schema.get_field_index("subscribed_topics")
+    field = members.schema.field(place)
+    warehouse.append(
+        "gold.rebalance_member", members.slice(0, 1).set_column(place, field, pa.array([["new"]], field.type))
+    )
+    gold_rows.publish(warehouse)
+    after = answer(catalog.query(flat))
+    assert [row["topic"] for row in after if row not in before] == ["new"]
+    assert after == answer(warehouse.query(whole))
+    warehouse.replace("gold.rebalance_member", members.slice(0, 0), None)
+    gold_rows.publish(warehouse)
+    assert answer(catalog.query(flat)) == []
+
+
+def test_after_a_publication_only_its_new_files_are_read_for_topics(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog(warehouse)
+    catalog.query("SELECT * FROM flat.topic")
+    one = warehouse.read("gold.rebalance_member").slice(0, 1)
+    warehouse.append("gold.rebalance_member", one)
+    gold_rows.publish(warehouse)
+    read: list[tuple[str, ...]] = []
+
+    def noted(files: Any, **options: Any) -> str:
+        if options:  # rows, and not only how many there are
+            read.append(tuple(files))
+        return relation(files, **options)
+
+    monkeypatch.setattr(catalogs, "relation", noted)
+    catalog.query("SELECT * FROM flat.topic")
+    assert [len(files) for files in read] == [1]
+
+
 @pytest.mark.parametrize("most_flat_rows", [3, 1_000_000])
 def test_near_a_condition_are_whole_rows_and_no_other_files(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, most_flat_rows: int
