@@ -139,19 +139,23 @@ def _configuration_title(trouble: Trouble, where: str) -> str:
 
 def _deploy_title(trouble: Trouble, people: Sequence[Identity], where: str) -> str:
     """Who came back as before was restarted. Newcomers take the places of those that went first; who went after them
-    left. A client id that came back from another host, or without a known one, was restarted or replaced."""
+    left. A client id that came back from another host, or without a known one, or that several have, was restarted or
+    replaced."""
     own = [e for e in trouble.episodes if e.kind == "deploy"]
     left = {who for e in own for step in e.steps for who in step.left}
     came = [who for who in people if who not in left]
     back = {who for e in own for who in _back_in(e) if who not in e.gone}
-    if not back and not came:  # several members of one name: one came back, and another went
+    shared: set[Identity] = set()
+    if not back and not came:  # several members of one name: one came, and another went
         back = {who for e in own for who in _back_in(e)}
+        shared = {who for who in back if who[0] == "client"}
     away = {who: at for e in own for who, at in e.gone.items() if who in people and who not in back}
     again = {who[:2] for who in came}
     went = sorted(away, key=lambda who: (who[:2] not in again, away[who]))
     replaced, alone = set(went[: len(came)]), set(went[len(came) :])
     again &= {who[:2] for who in replaced}
     unsure = {who for who in (*came, *replaced) if who[:2] in again} | {who for who in back if _lacks_host(who)}
+    unsure |= shared
     names = list(zip(people, names_of(people), strict=True))
 
     def named(wanted: Collection[Identity]) -> list[str]:

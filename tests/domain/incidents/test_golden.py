@@ -174,7 +174,7 @@ def test_a_member_that_is_killed_before_the_second_round_of_a_join_is_a_fault_of
 OF_SEVERAL_GROUPS = {
     "one_client_id_for_all": [
         "scaling 1 2 3 4: {} scaled up: shop joined",
-        "deploy 5 6 7: shop of 4 groups (r-librdkafka, s-sarama and 2 more) was restarted",
+        "deploy 5 6 7: shop of 4 groups (r-librdkafka, s-sarama and 2 more) was restarted or replaced",
         "member_fault 8 9 10: shop of 4 groups (r-librdkafka, s-sarama and 2 more) vanished without leaving",
     ],
     "sarama_commits_rarely": [
