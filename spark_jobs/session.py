@@ -163,13 +163,14 @@ def write_class_archive() -> Path:
         env=os.environ | {"SPARK_CLASS_ARCHIVE_OUT": str(unfinished), "PYTHONPATH": os.pathsep.join(_import_roots())},
     )
     size = -1  # the JVM outlives the program a little, and writes then
-    for _ in range(120):
+    for _ in range(600):  # at a load of 17 it took more than a minute
         time.sleep(0.5)
         known, size = size, unfinished.stat().st_size if unfinished.exists() else -1
         if known == size > 0:
             unfinished.replace(target)
             return target
-    raise TimeoutError(f"Java wrote no class archive at {unfinished}")
+    unfinished.unlink(missing_ok=True)
+    raise TimeoutError(f"Java wrote no class archive at {unfinished} within five minutes")
 
 
 def _java_options(java: str) -> str:
