@@ -66,6 +66,7 @@ def store_fault(error: BaseException) -> str | None:
 
 _DISK = {
     errno.ENOSPC: "free some space, nothing stored before is harmed",
+    errno.EFBIG: "raise the limit of a file's size (`ulimit -f`), nothing stored before is harmed",
     errno.EDQUOT: "free some space or have the quota raised, nothing stored before is harmed",
     errno.EROFS: "mount it writable, or name another place; verbs that only read work without",
 }
