@@ -9,13 +9,16 @@ from pathlib import Path
 _APP = Path(__file__).parents[1]
 _PLACES = (_APP / "runbook.md", _APP.parent / "docs" / "runbook.md")
 """In a wheel, and in a checkout."""
+_LINK_OF_THE_DOCS = re.compile(r"\s*\(\[[^\]]*\]\((?!https?:)[^)]*\)\)|\[([^\]]*)\]\((?!https?:)[^)]*\)")
+"""The other pages are not in the app: there a link in a sentence is its words, and one in brackets is left out."""
 
 
 @lru_cache(maxsize=1)
 def _sections() -> dict[str, str]:
     text = next((place.read_text(encoding="utf-8") for place in _PLACES if place.is_file()), "")
     parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
-    return {head.strip().upper(): body.strip() for head, body in zip(parts[1::2], parts[2::2], strict=True)}
+    sections = zip(parts[1::2], parts[2::2], strict=True)
+    return {head.strip().upper(): _LINK_OF_THE_DOCS.sub(r"\1", body.strip()) for head, body in sections}
 
 
 def rule_name(rule_id: str) -> str:
@@ -31,5 +34,5 @@ def rule_title(rule_id: str) -> str:
 
 
 def runbook(rule_id: str) -> str | None:
-    """Markdown without its heading; None where the runbook has no such section."""
+    """Markdown without its heading and without links to other docs; None where the runbook has no such section."""
     return _sections().get(rule_id.upper())
