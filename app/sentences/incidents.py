@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 
 from app import words
 from app.answers.rows import Fleet, IncidentCount, IncidentRow, MarkRow, Span
@@ -37,6 +38,8 @@ class Worst:
     """Members, workers or brokers; none where only the cause is known."""
     hosts: Sequence[str]
     """Where they ran, as far as that is known and `who` does not say it."""
+    is_fault: bool
+    """Whether they are at fault; else nobody is known to be, and it began with what they did."""
     cause: str
     cost: str
     unit: str | None
@@ -58,29 +61,37 @@ def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = N
         return {"What is wrong": Html("<b>Nothing</b>: no incident open.")}
     found = {
         "What is wrong": fill(
-            "<b>{what}</b> \u00b7 {where}{still}. {open}{alike}.",
+            "<b>{what}</b> {where}{still}{alike}",
             what=worst.what,
             where=worst.where,
             still=f" ({worst.still})" if worst.still else "",
-            open=_open_words(counted),
             alike=worst.alike,
         ),
-        "Whose doing": fill(
-            "<b>{who}</b>{at}: {cause}", who=", ".join(worst.who), at=_at(worst.hosts), cause=worst.cause
-        )
-        if worst.who
-        else fill("no single member or broker: {cause}", cause=worst.cause),
-        "What it cost": fill(
-            "<b>{cost}</b>. {open}{unit}{costlier}",
-            cost=worst.cost,
-            open=_open_cost(counted),
-            costlier=fill(" Most in this time: {s}.", s=worst.costlier) if worst.costlier is not None else "",
-            unit=unit_in_words(unit) if (unit := worst.unit or _open_unit(counted)) is not None else "",
-        ),
+        "Whose doing": _whose_doing(worst),
+        "What it cost": fill("<b>{cost}</b>{unit}", cost=worst.cost, unit=_unit_of(worst.unit)),
     }
     if worst.advice:
         found["What to do"] = words.with_code(worst.advice)
+    # The first cost that is known says what its unit is.
+    unit = _unit_of(_open_unit(counted)) if worst.unit is None else Html("")
+    all_open = fill("{open}{cost}{unit}", open=_open_words(counted), cost=_open_cost(counted), unit=unit)
+    found["All that is open"] = all_open
+    if worst.costlier is not None:
+        found["Most in this time"] = worst.costlier
     return found
+
+
+def _whose_doing(worst: Worst) -> Html:
+    who = fill("<b>{who}</b>{at}", who=", ".join(worst.who), at=_at(worst.hosts))
+    if worst.who and worst.is_fault:
+        return fill("{who}: {cause}", who=who, cause=worst.cause)
+    if worst.who:
+        return fill("not known: {cause} ({who})", who=who, cause=worst.cause)
+    return fill("no single member or broker: {cause}", cause=worst.cause)
+
+
+def _unit_of(unit: str | None) -> Html:
+    return Html("") if unit is None else unit_in_words(unit)
 
 
 def _at(hosts: Sequence[str]) -> str:
@@ -125,18 +136,18 @@ def _open_cost(counted: IncidentCount) -> Html:
     cost = words.costs(counted.open_partition_seconds, counted.open_task_seconds)
     unknown = f"not known for {counted.open_unknown_count:,}" if counted.open_unknown_count else ""
     return fill(
-        "All that is open{since}: {cost}.",
-        since=", since it began" if counted.longer_count else "",
+        "; cost{since}: {cost}.",
+        since=" since they began" if counted.longer_count else "",
         cost="; ".join(each for each in (cost, unknown) if each) or "no downtime seen",
     )
 
 
-def as_of(ended_before_ms: int) -> Html | None:
-    """How old the newest evidence is, where it shows nothing about now."""
-    if ended_before_ms < IS_NOW_MS:
+def as_of(ended_ms: int, now_ms: int, tz: tzinfo, cluster: str | None = None) -> Html | None:
+    """When the evidence ended, that of all clusters or of one, where it shows nothing about now."""
+    if now_ms - ended_ms < IS_NOW_MS:
         return None
-    old = words.ago(0, ended_before_ms).removesuffix(" ago")
-    return fill("<b>This is not the present.</b> The newest evidence is {old} old.", old=old)
+    which = "It" if cluster is None else f"That of {words.name(cluster, 40)}"
+    return fill("<b>Old evidence.</b> {which} ends {when}.", which=which, when=words.when(ended_ms, now_ms, tz))
 
 
 def cost_of(in_time: Fleet) -> Html:
@@ -149,7 +160,7 @@ def cost_of(in_time: Fleet) -> Html:
         n=words.count(in_time.rebalance_count, "rebalance"),
         g=words.count(in_time.group_count, "group"),
         cost=words.costs(in_time.partition_seconds, in_time.task_seconds) or "a time that is not known",
-        unknown=f"; of {unknown:,} the cost is not known" if unknown else "",
+        unknown=f"; the cost of {words.count(unknown, 'rebalance')} is not known" if unknown else "",
     )
 
 

@@ -59,17 +59,29 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind], costliest: Incide
     cluster = words.name(first.cluster_id, 40)
     return sentences.Worst(
         what=page.anchor(what, "incident", cluster=first.cluster_id, incident=first.incident_id),
-        still=words.STILL_WORDS[first.still] if first.still is not None else "",
-        where=cluster if subject in what else f"{subject} \u00b7 {cluster}",
+        still=_still(first),
+        where=f"in cluster {cluster}" if subject in what else f"of {subject} in cluster {cluster}",
         who=_few([words.name(worker_name(who), 60) for who in first.culprits]),
         hosts=_few([words.name(h, 40) for h in first.hosts if not any(h in who for who in first.culprits)]),
+        # Who joined or left on purpose did nothing wrong: another may be at fault.
+        is_fault=first.kind != "scaling",
         cause=_doing(first.root_cause) if first.culprits else words.trigger(first.root_cause),
         cost=f"{page.cost_words(first)} of downtime" if first.cost_seconds is not None else page.cost_words(first),
         unit=first.unit if first.cost_seconds is not None else None,
         advice=words.whole_sentences(first.advice, 300) if first.advice else None,
-        alike=f"; {more:,} more of this kind" if more else "",
+        alike=f". {more:,} more like it" if more else "",
         costlier=_costlier(first, costliest) if costliest is not None else None,
     )
+
+
+def _still(i: IncidentRow) -> str:
+    """What of it has not ended; and when that was seen, if the evidence of its cluster ended long before the newest."""
+    if i.still is None:
+        return ""
+    still, ended_ms = words.STILL_WORDS[i.still], ends.get(i.cluster_id)
+    if ended_ms is None or whole.to_ms - ended_ms < sentences.IS_NOW_MS:
+        return still
+    return f"{still} when its evidence ended, {words.ago(ended_ms, clock.now_ms())}"
 
 
 def _costlier(first: IncidentRow, most: IncidentRow) -> Html | None:
@@ -249,6 +261,7 @@ def cluster_table(found: list[ClusterRow]) -> None:
 reader = page.reader_with_groups()
 whole = reader.span() or Span(from_ms=0, to_ms=0)
 seen = reader.clusters()
+ends = {c.cluster_id: c.last_at_ms for c in seen}
 marks = reader.marks()
 answers = reader.responses()
 place_of_title = st.container()
@@ -256,7 +269,7 @@ span = page.span_of(whole, ranges.of_home(reader.open_at_home(whole), whole), ma
 fleet = reader.fleet(span)
 is_followed = span.to_ms == whole.to_ms
 with place_of_title:
-    old = sentences.as_of(clock.now_ms() - whole.to_ms)
+    old = sentences.as_of(whole.to_ms, clock.now_ms(), page.zone())
     page.title("Fleet", under=old or "What is going on, and what does it cost?")
     with st.container(key="answer"):
         answer(span, is_followed)
