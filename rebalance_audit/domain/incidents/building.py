@@ -10,6 +10,7 @@ from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause
 from rebalance_audit.domain.detect import client_advice
 from rebalance_audit.domain.detect.finding import capped
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, identity
+from rebalance_audit.domain.detect.wording import listed
 from rebalance_audit.domain.incidents import words
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, episodes, faults_in
 from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident, Link
@@ -42,6 +43,10 @@ _ADVICE = {
     "reassignment": "Nothing is wrong: the reassignment did what was asked.",
     "removal": "Nothing is wrong, if it was on purpose.",
 }
+_STOOD_STILL = (
+    "Look for what held up {brokers} at that moment: a paused machine, a long garbage collection, a disk that did not "
+    "answer, a lost network. Its clients need no other settings."
+)
 _ADVICE_OTHERWISE = "Look at the evidence of the first link of the chain."
 
 
@@ -106,7 +111,7 @@ def _is_worth_showing(trouble: Trouble) -> bool:
 def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
     people = _people(trouble)
     steps = trouble.steps
-    signs = [sign for e in trouble.episodes for sign in _last_signs(e)]
+    signs = [sign for e in trouble.episodes for sign in _last_signs(e)] + [*words.taken_for_failed(trouble)]
     first_ms = min([begins_ms(trouble), *(link.at_ms for link in signs)])
     last_ms = max([e.last_at_ms for e in trouble.episodes] + [_last_of_moves(rows, trouble)])
     expected = _is_expected(trouble)
@@ -231,6 +236,8 @@ def _root_cause(trouble: Trouble) -> tuple[str, str, tuple[str, ...]]:
         commonest = Counter(t.trigger for t in causes).most_common(1)[0][0] if trouble.kind == "storm" else None
         cause = next(t for t in causes if commonest in (None, t.trigger))
         return cause.trigger, cause.tier, cause.evidence[:2]
+    if trouble.standstills:
+        return Cause.COORDINATOR_FAILOVER, "inferred", trouble.standstills[0].evidence[:2]
     root = trouble.root
     assert root is not None  # what has no reassignment has an episode
     r = root.root.rebalance
@@ -307,6 +314,8 @@ def _still_waits(task: ConnectTask, until_ms: int) -> bool:
 
 
 def _advice(trouble: Trouble, findings: Sequence[Finding], *, expected: bool) -> str:
+    if trouble.standstills:
+        return _STOOD_STILL.format(brokers=listed([f"broker {b}" for b in words.brokers_that_stood_still(trouble)]))
     if not expected and (advice := next((f.advice for f in findings if f.advice), None)):
         return advice
     if expected and trouble.kind == "deploy":

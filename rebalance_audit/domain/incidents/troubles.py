@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from rebalance_audit.domain.causes import MEMBER_FAILED
+from rebalance_audit.domain.causes import MEMBER_FAILED, Cause
 from rebalance_audit.domain.detect.history import HistoryStep, is_loopback
 from rebalance_audit.domain.incidents.episodes import Episode, faults_in
 from rebalance_audit.domain.incidents.model import ClusterRows
@@ -41,13 +41,18 @@ class Trouble:
     episodes: list[Episode] = field(default_factory=list)
     reassignments: list[Reassignment] = field(default_factory=list)
     leader_moves: list[LeaderMove] = field(default_factory=list)
-    """That caused rebalances of these episodes."""
+    """That caused rebalances of these episodes, or show that the broker stood still which expired their members."""
     findings: list[Finding] = field(default_factory=list)
 
     @property
     def root(self) -> Episode | None:
         own = [e for e in self.episodes if e.kind == self.kind] or self.episodes
         return min(own, key=lambda e: (e.first_at_ms, e.group_id), default=None)
+
+    @property
+    def standstills(self) -> list[LeaderMove]:
+        """One for each group whose members were expired by a broker that stood still."""
+        return [move for move in self.leader_moves if self.kind == "coordinator" and not move.is_cause]
 
     @property
     def steps(self) -> list[tuple[Episode, HistoryStep]]:
@@ -59,7 +64,14 @@ class Trouble:
 def troubles(rows: ClusterRows, episodes: Sequence[Episode]) -> list[Trouble]:
     """Every episode and every reassignment is in exactly one."""
     by_rebalance = {s.rebalance.rebalance_id: e for e in episodes for s in e.steps}
-    caused = [(m, e) for m in rows.leader_moves if m.is_cause and (e := by_rebalance.get(m.rebalance_id or ""))]
+    caused = [
+        (m, e)
+        for m in rows.leader_moves
+        if (e := by_rebalance.get(m.rebalance_id or "")) and (m.is_cause or _shows_standstill(m, e))
+    ]
+    for move, episode in caused:
+        if not move.is_cause:
+            episode.kind = "coordinator"
     plans = list(_plans(rows.reassignments))
     plan_of = {r.reassignment_id: place for place, plan in enumerate(plans) for r in plan}
     sets = _Sets(len(episodes) + len(plans))
@@ -187,6 +199,15 @@ def departures(episode: Episode) -> Iterator[tuple[str, int]]:
                 place = member.worker_url or member.group_instance_id or member.client_id or member_id
             silent_ms = (member.session_timeout_ms or 0) if failed else 0
             yield place, step.first_at_ms - silent_ms
+
+
+def _shows_standstill(move: LeaderMove, episode: Episode) -> bool:
+    """Whether the members did not fail: their coordinator's broker stood still, or was cut off. When it goes on it
+    expires all whose heartbeats it did not read, and just then it is taken for failed. A broker that is gone expires
+    nobody, and the next coordinator gives each member a whole session (decision 0103)."""
+    root = episode.root.rebalance
+    is_expired = root.trigger in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED)
+    return episode.is_fault and move.is_failure_at_once and is_expired and root.rebalance_id == move.rebalance_id
 
 
 def _same_broker(caused: Sequence[tuple[LeaderMove, Episode]]) -> Iterator[tuple[Episode, Episode]]:

@@ -115,6 +115,10 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
             return f"An administrator removed {who} from {where}"
         case "configuration":
             return _configuration_title(trouble, where)
+        case "coordinator" if trouble.standstills:
+            expired = {(e.group_id, who) for e, s in trouble.steps for who in faults_in(e.history, s)}
+            stalled = listed([f"Broker {b}" for b in brokers_that_stood_still(trouble)])
+            return f"{stalled} stood still or was cut off, and expired {counted(len(expired), 'member')} of {where}"
         case "coordinator":
             brokers = sorted({m.previous_leader for m in trouble.leader_moves if m.previous_leader is not None})
             away = f" away from broker {', '.join(map(str, brokers))}" if brokers else ""
@@ -122,6 +126,10 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
             return f"{what} {where}" + ("" if trigger == Cause.APPEND_FAILED else f" moved{away}")
         case _:
             return f"{where}: {phrase_of(trigger)}"
+
+
+def brokers_that_stood_still(trouble: Trouble) -> list[int]:
+    return sorted({m.previous_leader for m in trouble.standstills if m.previous_leader is not None})
 
 
 def is_own_change(trouble: Trouble) -> bool:
@@ -314,6 +322,13 @@ def chain(trouble: Trouble, before: Sequence[Link]) -> tuple[Link, ...]:
         steps = [(e, s) for e, s in steps if s.at_ms <= times[half - 1] or s.at_ms >= times[-half]]
     links = sorted([*others, *(_round(e, s) for e, s in steps)], key=lambda link: (link.at_ms, link.what))
     return tuple(links) if len(times) <= CHAIN_CAP else (*links[:half], *links[-half:])
+
+
+def taken_for_failed(trouble: Trouble) -> Iterator[Link]:
+    """When each broker that stood still was taken for failed."""
+    first = {m.previous_leader: m for m in sorted(trouble.standstills, key=lambda m: (-m.at_ms, m.evidence))}
+    for broker, move in first.items():
+        yield Link(at_ms=move.at_ms, what=f"broker {broker} is taken for failed", evidence=move.evidence[:2])
 
 
 def last_sign(who: str, at_ms: int, evidence: Iterable[str]) -> Link:

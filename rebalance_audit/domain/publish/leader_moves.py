@@ -64,6 +64,16 @@ class LeaderMove:
     """The rebalance's own trigger is that the coordinator moved."""
     evidence: tuple[str, ...] = ()
 
+    @property
+    def is_failure_at_once(self) -> bool:
+        """The coordinator's broker was taken for failed at the moment at which the rebalance began."""
+        return (
+            self.relation == COORDINATOR_MOVED
+            and self.cause == "broker_failure"
+            and self.after_ms is not None
+            and abs(self.after_ms) <= EARLY_MS
+        )
+
 
 def offsets_partition(group_id: str, partition_count: int) -> int:
     """The partition of __consumer_offsets a group's records are in.

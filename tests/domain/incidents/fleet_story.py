@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
@@ -12,11 +13,12 @@ CLIENTS = ("c1", "c2", "c3")
 
 
 def a_fleet(random: Random) -> tuple[list[GroupStory], list[LeaderMove]]:
-    """Seven hours of groups whose members share hosts: single changes, hosts that die, brokers that restart."""
+    """Seven hours of groups whose members share hosts: single changes, hosts that die, brokers that restart, brokers
+    that stand still and expire all members of their groups."""
     groups = [f"g{n}" for n in range(6)]
     hosts = {(g, c): random.choice(("/10.0.0.1", "/10.0.0.2", "/10.0.0.3")) for g in groups for c in CLIENTS}
     events: dict[str, list[tuple[float, str, str]]] = {g: [] for g in groups}
-    moves: list[tuple[str, float, int]] = []
+    brokers: dict[tuple[str, float], int] = {}
     at_s = 100.0
     while at_s < 7 * HOUR_S:
         kind, host, broker = random.random(), random.choice(sorted(set(hosts.values()))), random.randrange(3)
@@ -24,15 +26,15 @@ def a_fleet(random: Random) -> tuple[list[GroupStory], list[LeaderMove]]:
             if kind < 0.2 and random.random() < 0.7:  # its host dies
                 there = [c for c in CLIENTS if hosts[group, c] == host]
                 events[group] += [(at_s + random.uniform(0, 50), "vanishes", c) for c in there]
-            elif kind > 0.9 and random.random() < 0.7:
-                moves.append((group, at_s + random.uniform(0, 80), broker))
+            elif kind > 0.85 and random.random() < 0.7:
+                when_s = at_s + random.uniform(0, 80)
+                brokers[group, when_s] = broker
+                events[group].append((when_s, "fails over" if kind > 0.9 else "is expired", ""))
         _grow_a_topic(random, events, at_s)
-        if 0.2 <= kind <= 0.9:
+        if 0.2 <= kind <= 0.85:
             what = random.choice(("leaves", "vanishes", "exceeds_poll_interval"))
             events[random.choice(groups)].append((at_s, what, random.choice(CLIENTS)))
         at_s += random.choice((20, 90, 400, 2_500)) * random.uniform(0.5, 1.5)
-    for group, at_s, _ in moves:
-        events[group].append((at_s, "fails over", ""))
     stories, found = [], []
     for group in groups:
         story = GroupStory(group)
@@ -41,10 +43,9 @@ def a_fleet(random: Random) -> tuple[list[GroupStory], list[LeaderMove]]:
         stories.append(story.joins(*CLIENTS, at_s=0))
         here = set(CLIENTS)
         for at_s, what, client in sorted(events[group]):
-            if what == "fails over":
-                story.meets_again(at_s=at_s, because="coordinator_failover")
-                broker = next(b for g, t, b in moves if (g, t) == (group, at_s))
-                found.append(_coordinator_moved(story, at_s, broker))
+            if (group, at_s) in brokers:
+                members = sorted(here) if what == "is expired" else []
+                found.append(_loses_coordinator(story, members, at_s, brokers[group, at_s]))
             elif what == "grows":
                 story.meets_again(at_s=at_s, because="topic_metadata_changed", grown_topics=(client,))
             elif client in here and len(here) > 1:
@@ -61,6 +62,17 @@ def _grow_a_topic(random: Random, events: dict[str, list[tuple[float, str, str]]
     topic = random.choice(("orders", "refunds"))
     for group in random.sample(sorted(events), 3) if random.random() < 0.1 else ():
         events[group].append((at_s + random.uniform(0, 300), "grows", topic))
+
+
+def _loses_coordinator(story: GroupStory, expired: list[str], at_s: float, broker: int) -> LeaderMove:
+    """Its broker goes, or stood still and expires these members, which are back at once."""
+    if not expired:
+        story.meets_again(at_s=at_s, because="coordinator_failover")
+        return _coordinator_moved(story, at_s, broker)
+    story.meets_again(at_s=at_s, because="member_session_expired", left=expired)
+    move = _coordinator_moved(story, at_s, broker)
+    story.joins(*expired, at_s=at_s + 1)
+    return replace(move, cause="broker_failure", elected=None, is_cause=False)
 
 
 def _coordinator_moved(story: GroupStory, at_s: float, broker: int) -> LeaderMove:

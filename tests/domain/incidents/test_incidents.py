@@ -440,6 +440,40 @@ def test_groups_whose_coordinator_dies_are_one_incident_of_that_broker() -> None
     assert not found[0].expected
 
 
+def expired_at_once(group_id: str, **more: object) -> tuple[GroupStory, LeaderMove]:
+    """All members expire at T0; half a second later the broker is taken for failed."""
+    story = a_group(group_id).meets_again(at_s=0, because="member_session_expired", left=("c1", "c2"))
+    values: dict[str, object] = {"cause": "broker_failure", "elected": None, "is_cause": False, "after_ms": -500}
+    return story, move(story.rebalances[-1].rebalance_id, group_id, **values | more)
+
+
+def test_members_that_a_broker_expires_as_it_is_taken_for_failed_did_not_fail() -> None:
+    """As on 4.3.0, whose only broker was stopped with SIGSTOP for 15 s under four groups (sessions 10 s)."""
+    (one, of_one), (other, of_other) = expired_at_once("a"), expired_at_once("b")
+    found, _ = incidents_and_marks(one, other, leader_moves=[of_one, of_other])
+    assert [(i.kind, i.group_ids, i.culprits) for i in found] == [("coordinator", ("a", "b"), ("broker 1",))]
+    assert found[0].title == "Broker 1 stood still or was cut off, and expired 4 members of 2 groups (a and b)"
+    assert (found[0].root_cause, found[0].root_cause_tier) == ("coordinator_failover", "inferred")
+    assert "broker 1 is taken for failed" in [link.what for link in found[0].chain]
+    assert "Look for what held up broker 1 at that moment" in (found[0].advice or "")
+    assert not found[0].expected
+
+
+@pytest.mark.parametrize("more", [{"after_ms": -1_001}, {"after_ms": 1_001}, {"after_ms": None}, {"cause": "shutdown"}])
+def test_members_that_expire_at_another_moment_than_the_broker_failed_themselves(more: dict[str, object]) -> None:
+    story, failure = expired_at_once("a", **more)
+    found, _ = incidents_and_marks(story, leader_moves=[failure])
+    assert [(i.kind, i.culprits) for i in found] == [("member_fault", ("c1", "c2"))]
+
+
+def test_a_member_that_failed_before_the_broker_stood_still_stays_the_culprit() -> None:
+    story = a_group("a").vanishes("c1", at_s=-60)
+    story.meets_again(at_s=0, because="member_session_expired", left=("c2",))
+    failure = move(story.rebalances[-1].rebalance_id, "a", cause="broker_failure", is_cause=False, after_ms=0)
+    found, _ = incidents_and_marks(story, leader_moves=[failure])
+    assert [(i.kind, i.culprits) for i in found] == [("member_fault", ("c1", "c2"))]
+
+
 def test_a_healthy_fleet_has_no_unexpected_incident() -> None:
     fleet = [
         a_group("quiet"),
