@@ -111,7 +111,7 @@ _WORDS = "document.querySelector('[data-testid=stMainBlockContainer]').innerText
 
 def test_from_the_fleet_to_the_bytes_by_clicking(page: Any, address: str) -> None:
     opened(page, address, "")
-    shows(page, "3 incidents open, 1 critical", "The newest evidence is")
+    shows(page, "3 incidents open, 1 critical", "Old evidence. It ends")
     open_line(page, "orders \u00b7 lab-cluster")
     click_link(page, "Group orders")
     shows(page, "What has this group been through?", "2 rebalances in 1 h")
