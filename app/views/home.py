@@ -81,7 +81,7 @@ def _still(i: IncidentRow) -> str:
     still, ended_ms = words.STILL_WORDS[i.still], ends.get(i.cluster_id)
     if ended_ms is None or whole.to_ms - ended_ms < sentences.IS_NOW_MS:
         return still
-    return f"{still} when its evidence ended, {words.ago(ended_ms, clock.now_ms())}"
+    return f"{still.removesuffix(' now')} when its evidence ended, {words.ago(ended_ms, clock.now_ms())}"
 
 
 def _costlier(first: IncidentRow, most: IncidentRow) -> Html | None:

@@ -256,6 +256,17 @@ def test_of_evidence_that_ended_long_ago_nothing_is_said_about_now(opened: Open,
     assert "Old evidence. It ends 2026-11-21 14:00 UTC, 2 h ago." in text
 
 
+def test_where_the_evidence_of_its_cluster_ended_early_home_says_when(opened: Open, tmp_path: Path) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    last = max(warehouse.read("gold.rebalance").to_pylist(), key=lambda r: r["assigned_at_ms"] or 0)
+    later = {k: v + 3_600_000 if k.endswith("_at_ms") and v is not None else v for k, v in last.items()}
+    later |= {"cluster_id": "later", "rebalance_id": "later/g/1"}
+    warehouse.append("gold.rebalance", rows_to_table("gold.rebalance", [later]))
+    gold_rows.publish(warehouse)
+    text = said(opened(tmp_path / "w", "home", now_ms=T0 + 3 * 3_600_000))
+    assert "in cluster lab-cluster (quiet when its evidence ended, 3 h ago)" in text
+
+
 def test_a_cluster_whose_evidence_ended_is_named_beside_those_that_look_fresh() -> None:
     hour = 3_600_000
 
