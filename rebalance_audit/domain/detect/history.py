@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -284,6 +285,7 @@ def host_of(member: Member) -> str | None:
     return member.client_host if member.client_host and not is_loopback(member.client_host) else None
 
 
+@lru_cache(maxsize=10_000)
 def is_loopback(host: str) -> bool:
     """Whether an address says nothing about where a member ran: all of a laptop's members are there."""
     try:
