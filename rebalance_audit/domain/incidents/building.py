@@ -121,7 +121,8 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
     cause, tier, cause_refs = _root_cause(trouble)
     findings = sorted(trouble.findings, key=lambda f: (-SEVERITIES.index(f.severity), f.first_seen_at_ms, f.finding_id))
     chain = words.chain(trouble, signs)
-    title = _title(trouble, people, findings, expected=expected)
+    change = words.title(trouble, people)
+    title = _title(trouble, change, findings, expected=expected)
     return Incident(
         cluster_id=rows.cluster_id,
         incident_id=_id_of(rows, trouble),
@@ -148,18 +149,19 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
         cost_likely_lower_seconds=cost.likely_lower,
         cost_likely_upper_seconds=cost.likely_upper,
         title=title,
-        story=words.story(title, trouble, people, cost, stands, last_ms, expected=expected),
+        story=words.story(title, change, trouble, cost, stands, last_ms, expected=expected),
         advice=_advice(trouble, findings, expected=expected),
         chain=chain,
         evidence=capped([*cause_refs, *(ref for link in chain for ref in link.evidence[:2])]),
     )
 
 
-def _title(trouble: Trouble, people: Sequence[Identity], findings: Sequence[Finding], *, expected: bool) -> str:
-    """What is wrong: of a change on purpose its gravest symptom, since the change itself is no fault."""
+def _title(trouble: Trouble, change: str, findings: Sequence[Finding], *, expected: bool) -> str:
+    """What is wrong: of a change on purpose its gravest symptom, since the change itself is no fault. `change`: the
+    title of the trouble."""
     if trouble.kind in EXPECTED_KINDS and not expected and findings and _is_grave(findings[0]):
         return findings[0].title
-    return words.title(trouble, people)
+    return change
 
 
 def _is_grave(finding: Finding) -> bool:

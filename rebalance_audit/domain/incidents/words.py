@@ -203,31 +203,30 @@ def _was(names: Sequence[str]) -> str:
 
 def story(
     head: str,
+    change: str,
     trouble: Trouble,
-    people: Sequence[Identity],
     cost: CostBounds,
     stands: str,
     last_ms: int,
     *,
     expected: bool,
 ) -> str:
-    """Three sentences: the happening, its effect, its state. `head` is the incident's title; `stands` is `going on`,
-    `quiet` or `over`."""
+    """Three sentences: the happening, its effect, its state. `head` is the incident's title, `change` that of its
+    trouble; `stands` is `going on`, `quiet` or `over`."""
     return " ".join((
-        _what_happened(head, trouble, people),
+        _what_happened(head, change, trouble),
         _what_it_did(trouble, cost),
         _how_it_stands(stands, last_ms, expected=expected),
     ))  # fmt: skip
 
 
-def _what_happened(head: str, trouble: Trouble, people: Sequence[Identity]) -> str:
+def _what_happened(head: str, change: str, trouble: Trouble) -> str:
     """A change on purpose that went wrong has its symptom for a title, and is named after it."""
     if trouble.kind == "reassignment":
         return f"{head}."
     causes: Counter[str] = Counter(s.rebalance.trigger for _, s in trouble.steps)
     phrases = [phrase_of(c) + (f" ({n} times)" if n > 1 else "") for c, n in causes.most_common()]
     why = f"; its rebalances began because {listed(phrases, 5)}" if len(causes) > 1 else ""
-    change = title(trouble, people)
     return f"{head}{why}." + (f" It followed a change: {change}." if change != head else "")
 
 
