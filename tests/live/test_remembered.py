@@ -10,12 +10,11 @@ import pytest
 
 from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of
-from rebalance_audit.domain.publish.leader_moves import COORDINATOR_MOVED, LeaderMove
 from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.live.remembered import RememberedCluster
 from tests.captures import GOLDEN
 from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
-from tests.domain.incidents.fleet_story import HOUR_S, a_fleet
+from tests.domain.incidents.fleet_story import HOUR_S, a_fleet, loses_coordinator
 from tests.live.arrivals import arrivals
 from tests.live.no_past import NoPast
 
@@ -55,19 +54,11 @@ def test_groups_that_are_folded_one_after_the_other(seed: int) -> None:
 def test_a_group_that_a_stalled_broker_expired_later_joins_the_incident_of_the_first() -> None:
     stories, moves = [], []
     for group_id, at_s in (("a", 0), ("b", 20)):
-        story = GroupStory(group_id).joins("c1", "c2", at_s=-HOUR_S)
-        story.meets_again(at_s=at_s, because="member_session_expired", left=("c1", "c2"))
-        stories.append(story)
-        moves.append(
-            LeaderMove(
-                cluster_id=CLUSTER, group_id=group_id, relation=COORDINATOR_MOVED, topic="__consumer_offsets",
-                partition=0, at_ms=T0_MS + at_s * 1_000, previous_leader=1, elected=None, cause="broker_failure",
-                rebalance_id=story.rebalances[-1].rebalance_id, after_ms=0, evidence=("metadata:n@1",),
-            )
-        )  # fmt: skip
+        stories.append(GroupStory(group_id).joins("c1", "c2", at_s=-HOUR_S))
+        moves.append(loses_coordinator(stories[-1], ["c1", "c2"], at_s, broker=1))
     cluster = RememberedCluster(ClusterRows(cluster_id=CLUSTER, now_ms=T0_MS, leader_moves=moves), None)
     for story, at_s in zip(stories, (0, 20), strict=True):
-        now_ms = T0_MS + at_s * 1_000 + 500
+        now_ms = T0_MS + at_s * 1_000 + 1_500
         cluster.put(story.group_id, story.rebalances, (), detect_group(story.rebalances, (), seen_until_ms=now_ms))
         found = [i for i in cluster.incidents(now_ms) if i.kind == "coordinator"]
     assert [(i.culprits, i.group_ids) for i in found] == [(("broker 1",), ("a", "b"))]

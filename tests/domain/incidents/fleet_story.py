@@ -45,7 +45,7 @@ def a_fleet(random: Random) -> tuple[list[GroupStory], list[LeaderMove]]:
         for at_s, what, client in sorted(events[group]):
             if (group, at_s) in brokers:
                 members = sorted(here) if what == "is expired" else []
-                found.append(_loses_coordinator(story, members, at_s, brokers[group, at_s]))
+                found.append(loses_coordinator(story, members, at_s, brokers[group, at_s]))
             elif what == "grows":
                 story.meets_again(at_s=at_s, because="topic_metadata_changed", grown_topics=(client,))
             elif client in here and len(here) > 1:
@@ -64,7 +64,7 @@ def _grow_a_topic(random: Random, events: dict[str, list[tuple[float, str, str]]
         events[group].append((at_s + random.uniform(0, 300), "grows", topic))
 
 
-def _loses_coordinator(story: GroupStory, expired: list[str], at_s: float, broker: int) -> LeaderMove:
+def loses_coordinator(story: GroupStory, expired: list[str], at_s: float, broker: int) -> LeaderMove:
     """Its broker goes, or stood still and expires these members, which are back at once."""
     if not expired:
         story.meets_again(at_s=at_s, because="coordinator_failover")
