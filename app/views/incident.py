@@ -201,9 +201,10 @@ alerts = reader.alerts_about(found.incident_id)
 subject = page.subject_of(found)
 page.title(subject, over=state_line(found), under=page.cause_of(found))
 page.just_in(found.cluster_id, found.incident_id)
-ended_ms = next((c.last_at_ms for c in reader.clusters() if c.cluster_id == found.cluster_id), None)
-if found.status == "open" and ended_ms is not None:
-    if (old := sentences.as_of(ended_ms, clock.now_ms(), page.zone(), found.cluster_id)) is not None:
+if found.status == "open":
+    ended_ms = next((c.last_at_ms for c in reader.clusters() if c.cluster_id == found.cluster_id), None)
+    old = None if ended_ms is None else sentences.as_of(ended_ms, clock.now_ms(), page.zone(), found.cluster_id)
+    if old is not None:
         page.note("{old}", old=old)
 costs = reader.incident_costs(found.cluster_id, found.incident_id)
 st.html(fill('<div class="ra-say">{c}</div>', c=cost_line(found)))
