@@ -34,12 +34,12 @@ _BROKERS_SESSION = {
 }
 """Members of these groups have no session timeout of their own: a consumer that sets one does not start (KIP-848)."""
 _WITHOUT_INSTANCES = (GroupType.SHARE, GroupType.STREAMS)
-_FIND_OUT = "Find out what restarts it (its log before each leaving)."
+FIND_OUT = "Find out what restarts it (its log before each leaving)."
 WORKER_BACK = (
     "Workers know no static membership: one that is back within scheduled.rebalance.max.delay.ms gets its tasks again, "
     "else they go to the others when the delay ends."
 )
-WORKER_RESTARTS = f"{_FIND_OUT} {WORKER_BACK}"
+WORKER_RESTARTS = f"{FIND_OUT} {WORKER_BACK}"
 WORKER_DROPPED = (
     "That worker was still stopping or starting connectors and tasks, or its process was frozen: look at its log of "
     "then. A lower rebalance.timeout.ms of the workers shortens the wait of the others."
@@ -186,7 +186,7 @@ def restarts(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str:
         )
     instance = setting(INSTANCE, of, group_type)
     spares = f" A {instance} spares the group a rebalance per restart, {WEIGH_STATIC}." if instance else ""
-    return f"{_FIND_OUT}{spares}"
+    return f"{FIND_OUT}{spares}"
 
 
 def static_slot(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str:

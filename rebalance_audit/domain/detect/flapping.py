@@ -83,5 +83,5 @@ def _flapping_advice(members: Sequence[Member], *, is_static: bool, by_poll_time
     if by_poll_timeout:
         return "Its poll interval puts it out each time (RB006): let it do less per poll, or allow more time."
     if is_static:
-        return "Find out what restarts it (its log before each leaving)."
+        return client_advice.FIND_OUT
     return client_advice.restarts(client_advice.families(members), rebalance.group_type)

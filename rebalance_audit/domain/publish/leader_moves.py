@@ -65,14 +65,14 @@ class LeaderMove:
     evidence: tuple[str, ...] = ()
 
     @property
+    def is_at_once(self) -> bool:
+        """The rebalance began at the moment of the election, as far as clocks show it."""
+        return self.after_ms is not None and abs(self.after_ms) <= EARLY_MS
+
+    @property
     def is_failure_at_once(self) -> bool:
         """The coordinator's broker was taken for failed at the moment at which the rebalance began."""
-        return (
-            self.relation == COORDINATOR_MOVED
-            and self.cause == "broker_failure"
-            and self.after_ms is not None
-            and abs(self.after_ms) <= EARLY_MS
-        )
+        return self.relation == COORDINATOR_MOVED and self.cause == "broker_failure" and self.is_at_once
 
 
 def offsets_partition(group_id: str, partition_count: int) -> int:
@@ -170,6 +170,6 @@ def sentence(move: LeaderMove) -> str:
     why = f" (reassignment {shown(move.reassignment_id)})" if move.reassignment_id else f" ({move.cause})"
     then = "no rebalance followed"
     if move.after_ms is not None:
-        when = "at the same moment" if abs(move.after_ms) <= EARLY_MS else f"{duration(move.after_ms)} later"
+        when = "at the same moment" if move.is_at_once else f"{duration(move.after_ms)} later"
         then = f"{'it caused the rebalance' if move.is_cause else 'a rebalance began'} {when}"
     return f"{clock(move.at_ms)}  {what}: {shown(move.topic)}-{move.partition}, {new}{old}{why}; {then}"
