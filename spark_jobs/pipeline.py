@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -126,10 +126,12 @@ def writing_run(
     reached: Callable[[str], None] | None = None,
     engine: str = "auto",
     spark_from_bytes: int = SPARK_FROM_BYTES,
+    lease: AbstractContextManager[None] | None = None,
 ) -> Iterator[Run]:
-    """Be the warehouse's one writer; what is committed is checked, and the verdicts are kept."""
+    """Be the warehouse's one writer; what is committed is checked, and the verdicts are kept. `lease`: who may have to
+    wait brings it along."""
     try:
-        with warehouse.lease("run"), seldom_cycle_search():
+        with lease or warehouse.lease("run"), seldom_cycle_search():
             warehouse.clear_staging()
             kept_footers.recall(warehouse)
             from spark_jobs.checks import Books

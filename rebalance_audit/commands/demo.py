@@ -82,7 +82,7 @@ def _recorded(clusters: Mapping[str, Path], warehouse: str | None, port: int, *,
     outcome = run_stages(opened, quiet=quiet)
     print_outcome(outcome, time.monotonic() - started, quiet=quiet)
     note("Replaying each group under other settings.", quiet=quiet)
-    weigh(opened, seconds=REPLAYING_S, days=30, carried=Carried())
+    weigh(opened, seconds=REPLAYING_S, days=30, carried=Carried(), quiet=quiet)
     print_report(opened)
     note(f"The warehouse is {opened.location}.", quiet=quiet)
     if not no_serve:

@@ -68,7 +68,8 @@ def whatif(
             raise UsageError("Name a GROUP; only with -w W, and without --set, all groups of a warehouse are weighed.")
         if from_ is not None or to is not None:
             raise UsageError("--from and --to are for one GROUP; all groups are weighed over the last --days N.")
-        weigh_fleet(warehouse, seconds=seconds or 300.0, days=days or 30, carried=Carried(engine.value), output=output)
+        carried = Carried(engine.value)
+        weigh_fleet(warehouse, seconds=seconds or 300.0, days=days or 30, carried=carried, output=output, quiet=quiet)
         return
     if seconds is not None or days is not None:
         raise UsageError("--seconds and --days are for all groups of a warehouse; of one GROUP give --from and --to.")

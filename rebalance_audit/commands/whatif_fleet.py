@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_audit.commands.options import Output
 from rebalance_audit.commands.output import json_text, output_width, visible
 from rebalance_audit.commands.pipeline import Carried
+from rebalance_audit.commands.turns import turn
 from rebalance_audit.domain.explain.layout import hanging
 
 if TYPE_CHECKING:
@@ -16,15 +17,17 @@ if TYPE_CHECKING:
     from spark_jobs.advise import FleetWeighed
 
 
-def weigh_fleet(location: str, *, seconds: float, days: int, carried: Carried, output: Output) -> None:
-    """Replace gold.whatif, and print the ten changes worth most. WarehouseError if another process writes."""
+def weigh_fleet(
+    location: str, *, seconds: float, days: int, carried: Carried, output: Output, quiet: bool = False
+) -> None:
+    """Replace gold.whatif, and print the ten changes worth most. Waits its turn, as `weigh` does."""
     from rebalance_audit.commands.rows import published
     from rebalance_audit.reports.read import worth_most
     from rebalance_audit.warehouse.warehouse import Warehouse
 
     opened = Warehouse.open(location)
     published(opened)
-    weighed = weigh(opened, seconds=seconds, days=days, carried=carried)
+    weighed = weigh(opened, seconds=seconds, days=days, carried=carried, quiet=quiet)
     rows = worth_most(opened)
     if output is Output.JSON:
         sys.stdout.write(json_text(_as_json(weighed, rows)) + "\n")
@@ -32,12 +35,14 @@ def weigh_fleet(location: str, *, seconds: float, days: int, carried: Carried, o
         sys.stdout.writelines(visible(line) + "\n" for line in _as_text(weighed, rows, days))
 
 
-def weigh(opened: Warehouse, *, seconds: float, days: int, carried: Carried) -> FleetWeighed:
-    """Replace gold.whatif. WarehouseError if another process writes."""
+def weigh(opened: Warehouse, *, seconds: float, days: int, carried: Carried, quiet: bool = False) -> FleetWeighed:
+    """Replace gold.whatif, when no other process writes any more: BeingWrittenError if one does for more than a
+    minute."""
     from spark_jobs.advise import advise
     from spark_jobs.pipeline import writing_run
 
-    with writing_run(opened, engine=carried.engine, spark_from_bytes=carried.spark_from_bytes) as context:
+    lease = turn(opened, "whatif", quiet=quiet)
+    with writing_run(opened, engine=carried.engine, spark_from_bytes=carried.spark_from_bytes, lease=lease) as context:
         return advise(context, seconds=seconds, days=days)
 
 

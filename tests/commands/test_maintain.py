@@ -1,4 +1,4 @@
-"""`maintain`: fewer files, the same rows."""
+"""`maintain`: fewer files, the same rows. And how a verb waits its turn."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def test_maintenance_leaves_the_rows_and_fewer_files(call: Any, filled: Path) ->
     assert "at least 1h" in result.err
 
 
-def test_maintenance_waits_for_its_turn_beside_another_writer(
-    call: Any, filled: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("verb", ["maintain", "whatif"])
+def test_a_nightly_verb_waits_for_its_turn_beside_another_writer(
+    verb: str, call: Any, filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a nightly one beside `watch`, whose turns are seconds long."""
+    """As beside `watch`, whose turns are seconds long."""
     has_written, said = threading.Event(), list[str]()
 
     def heard(sentence: str, *, quiet: bool) -> None:
@@ -43,7 +44,7 @@ def test_maintenance_waits_for_its_turn_beside_another_writer(
     other = threading.Thread(target=write)
     other.start()
     assert is_writing.wait(60)
-    result = call("maintain", "-w", filled)
+    result = call(verb, "-w", filled)
     other.join()
     assert result.status == 0, result.err
     (sentence,) = said
