@@ -30,7 +30,7 @@ WINDOW = 8_000
 """Pieces of evidence that are folded at once: some 1,000 generations, and 40 MB with all that is made of them."""
 AROUND = 1_000
 """Pieces before and after that each window sees, too: some 125 generations."""
-FOLD_VERSION = 19
+FOLD_VERSION = 20
 """The version of `Checkpoint` and of what windows find. If either changes, this number must change too: then older
 checkpoints are not used."""
 

@@ -45,9 +45,9 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
         is_run = attempt.missing_to > attempt.number
         detail = f"generations {attempt.number} to {attempt.missing_to}" if is_run else None
         return changed(rebalance, trigger_detail=detail)
-    triggers = (
-        [] if attempt.rewrite_seq else logged_triggers(attempt, before.members, after, before.course.instance_ids)
-    )
+    if attempt.rewrite_seq:
+        return rebalance  # its one cause is what makes it a rewrite
+    triggers = logged_triggers(attempt, before.members, after, before.course.instance_ids)
     is_unread = after is None or before.members is None
     if triggers and triggers[0].trigger in REJOINS_WITHOUT_REASON and is_unread:
         # A re-join without a reason is how a rebalance began, not why; only the records around it could show that.
@@ -61,7 +61,7 @@ def with_causes(before: Before, rebalance: Rebalance, after: Mapping[str, Member
             )
     triggers = [_reasonless(before, t) for t in triggers]
     triggers[:1] = [_requested(before, _interrupted(before, t), after) for t in triggers[:1]]
-    if before.converted is not None and after is not None and not attempt.rewrite_seq:
+    if before.converted is not None and after is not None:
         triggers = _departed_before_conversion(before, before.converted, after, triggers) + triggers
     if triggers and triggers[0].trigger in REJOINS_WITHOUT_REASON and after is not None and not is_unread:
         # Clients before 3.2 and librdkafka send no reason: what the records show says more than the re-join.

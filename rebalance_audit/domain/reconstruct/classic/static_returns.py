@@ -18,7 +18,7 @@ from rebalance_audit.domain.kinds import (
     MovementKind,
     ResourceType,
 )
-from rebalance_audit.domain.model import LogEvent, Mark, Movement, Rebalance, changed
+from rebalance_audit.domain.model import LogEvent, Mark, Movement, Rebalance, Trigger, changed
 from rebalance_audit.domain.reconstruct.attempts.triggers import STATIC_RETURN
 from rebalance_audit.domain.reconstruct.evidence.commits import Resource
 from rebalance_audit.domain.reconstruct.evidence.marks import (
@@ -40,10 +40,10 @@ def returned_by_line(before: Before, rebalance: Rebalance) -> tuple[Rebalance, B
     """The rebalance of a static member that returned and of which no record is left, or none was written (2.3 and 2.4):
     the members are the same as before, one of them renamed. Commits are cut at records alone: where its longest time
     without one holds the line, that is when it stood still."""
-    rebalance, line = _static_return(rebalance, EvidenceTier.LOGGED), before.attempt.replaced
-    there = before.members or {}
+    line, there = before.attempt.replaced, before.members or {}
     old = there.get(str(line.fields.get("member_id"))) if line is not None else None
     new_id = line.fields.get("new_member_id") if line is not None else None
+    rebalance = _static_return(rebalance, EvidenceTier.LOGGED, (str(new_id),) if new_id else ())
     if line is None or old is None or not new_id or new_id in there:
         return rebalance, before
     new = changed(old, member_id=new_id)
@@ -140,7 +140,8 @@ def rewritten(before: Before, rebalance: Rebalance, parsed: Mapping[str, Parsed]
                     fenced=fenced,
                 )
             )
-    rebalance = _static_return(rebalance, EvidenceTier.RECORDED)
+    came_back = tuple(sorted(m.member_id for m in members if m.change == MemberChange.REPLACED))
+    rebalance = _static_return(rebalance, EvidenceTier.RECORDED, came_back)
     rebalance = changed(rebalance, members=tuple(members), movements=tuple(movements), kept_count=None)
     rebalance, after = closed(before, rebalance, parsed, dict(before.holdings), before.converted)
     others = {
@@ -163,13 +164,17 @@ def _fenced(before: Before, old: MemberMetadata) -> LogEvent | None:
     return min(lines, key=lambda line: line.at_ms or 0, default=None)
 
 
-def _static_return(rebalance: Rebalance, tier: EvidenceTier) -> Rebalance:
+def _static_return(rebalance: Rebalance, tier: EvidenceTier, came_back: tuple[str, ...]) -> Rebalance:
+    """`came_back`: the new member ids."""
+    detail = "a static member came back with a new member id; the generation did not change"
+    cause = Cause.STATIC_MEMBER_REPLACED
     return changed(
         rebalance,
         mode=Mode.UNKNOWN,
-        trigger=Cause.STATIC_MEMBER_REPLACED,
+        trigger=cause,
         trigger_tier=tier,
-        trigger_detail="a static member came back with a new member id; the generation did not change",
+        trigger_detail=detail,
+        triggers=(Trigger(trigger=cause, tier=tier, members=came_back, detail=detail, evidence=rebalance.evidence),),
         expected=True,
         expected_reason=STATIC_RETURN,
     )

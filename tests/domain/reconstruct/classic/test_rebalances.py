@@ -93,6 +93,11 @@ def test_a_static_member_that_comes_back_is_a_rewrite_and_its_partitions_stood_s
     assert moves(rewrite) == {"orders-1": ("returned", "c2", "c2")}
     assert rewrite.movements[0].pause_estimate_ms == 3_008
     assert {m.client_id: m.change for m in rewrite.members} == {"c1": "stayed", "c2": "replaced"}
+    # The one cause is the trigger, and nobody is said to have put the member out.
+    assert [(t.trigger, t.tier, t.members) for t in rewrite.triggers] == [
+        ("static_member_replaced", "recorded", (new_id,))
+    ]
+    assert (rewrite.trigger, rewrite.triggers[0].evidence) == ("static_member_replaced", rewrite.evidence)
 
 
 def test_a_number_that_only_a_line_shows_was_superseded_not_missing() -> None:
@@ -267,6 +272,9 @@ def test_a_static_restart_that_only_a_line_shows_is_a_rewrite_and_the_next_gener
     )  # fmt: skip
     first, back, second = rebalances(story)
     assert (back.kind, back.generation_id, back.rewrite_seq, back.trigger_tier) == ("static_rewrite", 1, 1, "logged")
+    assert [(t.trigger, t.tier, t.members) for t in back.triggers] == [
+        ("static_member_replaced", "logged", ("c1-new",))
+    ]
     assert {m.member_id: m.change for m in back.members} == {"c1-new": "replaced", member_id("c2"): "stayed"}
     assert {m.resource: m.kind for m in back.movements} == {"orders-0": "returned", "orders-1": "returned"}
     assert {m.pause_upper_ms for m in back.movements} == {None}  # no commit is cut at it
