@@ -33,6 +33,7 @@ def mark(
     ] = "*",
     cluster_id: options.ClusterId = None,
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Note a deploy or a change, to be shown beside what it did."""
     from rebalance_audit.warehouse.warehouse import Warehouse

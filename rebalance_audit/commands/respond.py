@@ -29,6 +29,7 @@ def ack(
     reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="What is being done.")] = None,
     by: By = None,
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Acknowledge an incident: somebody is on it.
 
@@ -78,6 +79,7 @@ def silence(
         typer.Option("--to", metavar="URL", help="Set the silence at this Alertmanager too."),
     ] = None,
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Send no alerts about some groups until a time.
 

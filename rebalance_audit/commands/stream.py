@@ -44,6 +44,7 @@ def stream(
         typer.Option("--jars", metavar="DIR", help="The jars of spark-sql-kafka; Maven fetches them if not given."),
     ] = None,
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Follow a cluster's topics with Spark's own Kafka source. For those who run nothing but Spark; it only reads."""
     from ingest.client_config import parse_properties

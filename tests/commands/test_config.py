@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from rebalance_audit.cli import app
 from rebalance_audit.settings.model import Settings
 from tests.commands.saying import assert_one_sentence
 
@@ -27,6 +29,14 @@ def test_the_settings_file_may_come_from_the_environment(
     assert call("check", "--fail-on", "critical").status in (0, 3)
     monkeypatch.setenv("REBALANCE_AUDIT_WAREHOUSE", str(tmp_path / "none"))
     assert_one_sentence(call("check"))
+
+
+def test_every_verb_that_needs_a_warehouse_takes_it_from_the_settings_too() -> None:
+    """`explain` and `whatif` look where they are told to: a warehouse is one of their places, and none is needed."""
+    verbs = {verb: {p.name: p for p in c.params} for verb, c in typer.main.get_group(app).commands.items()}
+    needing = {verb for verb, given in verbs.items() if "warehouse" in given and given["warehouse"].required}
+    assert {"mark", "ack", "silence", "run", "report"} <= needing
+    assert [verb for verb in sorted(needing) if "config" not in verbs[verb]] == []
 
 
 def test_config_check_names_every_fault_on_a_line_of_its_own(call: Any, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from rebalance_audit import cli
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.signing import ENVIRONMENT_HEADS, ENVIRONMENT_KEY, make_key
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 GROUP: dict[str, Any] = {
@@ -50,6 +51,25 @@ def test_a_mark_is_in_every_cluster_at_once_and_twice_the_same_is_once(filled: W
         ("one", 1_795_269_600_000, "told", "v2.3 of orders", "ord*"),
         ("two", 1_795_269_600_000, "told", "v2.3 of orders", "ord*"),
     ]
+
+
+def test_the_settings_name_the_warehouse_and_the_key_that_signs_what_was_noted(
+    filled: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in (ENVIRONMENT_KEY, ENVIRONMENT_HEADS):
+        monkeypatch.setenv(name, "")  # so that it is put back as it was: settings set it
+        monkeypatch.delenv(name)
+    make_key(tmp_path / "audit.pem")
+    settings = tmp_path / "s.yaml"
+    settings.write_text(
+        f"warehouse: {filled.location}\nevidence_log: {{key_file: {tmp_path}/audit.pem, heads: {tmp_path}/heads}}\n"
+    )
+    assert cli.run(["mark", "--config", str(settings), "--text", "v2.3 of orders", "--at", "2026-11-21T14:00"]) == 0
+    assert [text for _, _, source, text, _ in marks(filled) if source == "told"] == ["v2.3 of orders"] * 2
+    capfd.readouterr()
+    assert cli.run(["audit", "verify", "--config", str(settings)]) == 0
+    assert "not signed" not in "".join(capfd.readouterr())
+    assert (tmp_path / "heads" / "heads.jsonl").exists()
 
 
 def test_without_a_time_it_is_now_and_without_a_group_all(filled: Warehouse) -> None:
