@@ -152,4 +152,6 @@ class Report:
     undecoded: tuple[dict[str, Any], ...]
     failed_checks: tuple[dict[str, Any], ...]
     unknown_cause_count: int
+    unknown_cost_count: int
+    """Rebalances in which something stopped and nobody knows for how long; no sum holds them."""
     incomplete_count: int

@@ -75,6 +75,7 @@ def read_report(
         undecoded=_undecoded(asked),
         failed_checks=_failed_checks(asked),
         unknown_cause_count=total["unknown_cause_count"],
+        unknown_cost_count=total["unknown_cost_count"],
         incomplete_count=total["incomplete_count"],
     )
 
@@ -85,6 +86,7 @@ def _total(asked: Asked) -> dict[str, Any]:
         "count(DISTINCT (cluster_id, group_id)) AS group_count, "
         f"{numbers.COUNT} AS rebalance_count, {numbers.EXPECTED_COUNT} AS expected_count, "
         "count(*) FILTER (trigger = 'unknown' AND outcome NOT IN ('missing', 'emptied')) AS unknown_cause_count, "
+        f"{numbers.UNKNOWN_COST_COUNT} AS unknown_cost_count, "
         f"count(*) FILTER (NOT is_complete_evidence) AS incomplete_count, {COST} FROM gold.rebalance WHERE "
         "{rebalances}"
     )[0]

@@ -66,6 +66,11 @@ def not_seen(report: Report) -> list[str]:
         notes.append(
             f"The cause of {counted(report.unknown_cause_count, 'rebalance')} is not known: no log line says it."
         )
+    if report.unknown_cost_count:
+        notes.append(
+            f"The cost of {counted(report.unknown_cost_count, 'rebalance')} is not known: something stopped, and no "
+            "evidence shows for how long. Sums are of the others."
+        )
     if report.incomplete_count:
         notes.append(f"The evidence of {counted(report.incomplete_count, 'rebalance')} is incomplete.")
     for check in report.failed_checks:

@@ -301,6 +301,19 @@ def test_a_failed_data_check_and_unknown_causes_are_shown(tmp_path: Path) -> Non
     assert "The evidence of 1 rebalance is incomplete." in text
 
 
+def test_a_cost_that_nobody_knows_is_said_beside_the_sum_of_the_others(tmp_path: Path) -> None:
+    """As in a share group, whose records do not show when a member stops."""
+    story = a_group().joins("c1", at_s=0).meets_again(
+        at_s=60, because="leader_rejoined", moved_count=2, returned_count=0, resource_count=4,
+        resource_seconds_lower=None, resource_seconds_estimate=None, resource_seconds_upper=None,
+    )  # fmt: skip
+    report = read_report(_published(tmp_path, [story]))
+    assert report_dict(report)["unknown_cost_count"] == 1
+    text = " ".join(report_text(report).split())
+    assert "The cost of 1 rebalance is not known: something stopped, and no evidence shows for how long." in text
+    assert "Nothing is known to be missing" not in text
+
+
 def test_groups_of_one_name_in_two_clusters_are_two(tmp_path: Path) -> None:
     one, other = a_group().joins("c1", at_s=0), a_group().joins("c1", at_s=10)
     other.rebalances = [replace(r, cluster_id="cluster-b") for r in other.rebalances]
