@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from rebalance_audit.domain.model import from_row
 from rebalance_audit.domain.publish.leader_moves import (
-    EARLY_MS,
     FOLLOWS_WITHIN_MS,
     OFFSETS_TOPIC,
+    UNNOTICED_MS,
     Rebalanced,
     leader_move_row,
     leader_moves,
@@ -30,7 +30,7 @@ SELECT r.* FROM (
     SELECT cluster_id, coalesce(started_at_ms, joined_at_ms, assigned_at_ms) at_ms, filename, file_row_number
     FROM {{files}} WHERE kind = 'rebalance'
 ) r ASOF JOIN (SELECT cluster_id, at_ms FROM election) e
-ON r.cluster_id = e.cluster_id AND r.at_ms + {EARLY_MS} >= e.at_ms
+ON r.cluster_id = e.cluster_id AND r.at_ms + {UNNOTICED_MS} >= e.at_ms
 WHERE r.at_ms - e.at_ms <= {FOLLOWS_WITHIN_MS}
 """
 """Rebalances that begin soon after some election: all others are none of ours."""
@@ -52,9 +52,10 @@ def leader_move_rows(warehouse: Warehouse, versions: Mapping[str, int]) -> pa.Ta
         if row["started_at_ms"] is not None and (row["ended_at_ms"] is not None or row["outcome"] == "open"):
             spans = reassigned[row["cluster_id"]][row["topic"], row["partition"]]
             spans.append((row["started_at_ms"], row["ended_at_ms"], row["reassignment_id"]))
-    counts: dict[str, int] = defaultdict(int)
-    for row in rows("silver.partition", ["cluster_id", "topic", "partition"]):
-        counts[row["cluster_id"]] += row["topic"] == OFFSETS_TOPIC
+    replicas: dict[str, dict[int, list[int]]] = defaultdict(dict)
+    for row in rows("silver.partition", ["cluster_id", "topic", "partition", "replicas"]):
+        if row["topic"] == OFFSETS_TOPIC:
+            replicas[row["cluster_id"]][row["partition"]] = row["replicas"] or []
     groups: dict[str, set[str]] = defaultdict(set)
     for row in (
         warehouse.read(
@@ -75,8 +76,9 @@ def leader_move_rows(warehouse: Warehouse, versions: Mapping[str, int]) -> pa.Ta
                 found,
                 near.get(cluster_id, ()),
                 groups[cluster_id],
-                offsets_partitions=counts[cluster_id] or DEFAULT_OFFSETS_PARTITIONS,
+                offsets_partitions=len(replicas[cluster_id]) or DEFAULT_OFFSETS_PARTITIONS,
                 reassigned=reassigned[cluster_id],
+                replicas=replicas[cluster_id],
             )
         ],
     )

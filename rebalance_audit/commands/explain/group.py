@@ -42,8 +42,7 @@ def explain_group(group: str, places: Places, shown: Shown) -> None:
         else:
             reading = from_folder(places.folder(), group, progress)
         answer = answer_for(reading)
-        moves = moves_beside(reading, answer.rebalances)
-    say(group, answer, moves, shown)
+    say(group, answer, answer.moves, shown)
 
 
 def explain_stored_group(group: str, location: str, cluster_id: str | None, shown: Shown) -> None:
@@ -120,6 +119,7 @@ def moves_beside(reading: GroupReading, rebalances: Sequence[Rebalance]) -> list
         [reading.group_id],
         offsets_partitions=sum(1 for topic, _ in history.replicas if topic == OFFSETS_TOPIC),
         reassigned=history.spans(),
+        replicas={number: brokers for (topic, number), brokers in history.replicas.items() if topic == OFFSETS_TOPIC},
     )  # fmt: skip
 
 
@@ -150,8 +150,9 @@ class GroupAnswer:
         seen_until_ms: int | None,
         incidents: Sequence[Incident] = (),
         marks: Sequence[CommitMark] = (),
+        moves: Sequence[LeaderMove] = (),
     ) -> None:
-        self.incidents, self.marks = incidents, marks
+        self.incidents, self.marks, self.moves = incidents, marks, moves
         self.rebalances, self.findings, self.not_seen = rebalances, findings, not_seen
         self.seen_from_ms, self.seen_until_ms = seen_from_ms, seen_until_ms
 
@@ -197,19 +198,22 @@ def answer_for(reading: GroupReading) -> GroupAnswer:
     ends += [line.at_ms for line in evidence.lines if line.at_ms is not None]
     until_ms = time.time_ns() // 1_000_000 if reading.is_live else max(ends, default=None)
     findings = detect_group(rebalances, found.connect_tasks, DEFAULT, seen_until_ms=until_ms)
+    moves = moves_beside(reading, rebalances)
     incidents, _ = incidents_of(
         ClusterRows(
             cluster_id=reading.cluster_id,
             now_ms=until_ms or max((happened_at_ms(r) or 0 for r in rebalances), default=0),
             groups={reading.group_id: rebalances},
             tasks=found.connect_tasks,
+            leader_moves=moves,
             findings=[(reading.group_id, f) for f in findings],
             limits=lambda group_id: DEFAULT,
         )
     )
     return GroupAnswer(
-        rebalances, findings, not_seen(reading, gathered), min(times, default=None), until_ms, incidents, evidence.marks
-    )
+        rebalances, findings, not_seen(reading, gathered), min(times, default=None), until_ms, incidents,
+        evidence.marks, moves,
+    )  # fmt: skip
 
 
 def not_seen(reading: GroupReading, gathered: Gathered) -> list[str]:

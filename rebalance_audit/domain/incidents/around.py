@@ -146,7 +146,7 @@ def moved_together(
     return {
         move.group_id
         for move in among
-        if (move.is_cause or move.is_failure_at_once)
+        if (move.is_cause or move.is_failure_before)
         and (
             move.reassignment_id in reassignment_ids
             or any(

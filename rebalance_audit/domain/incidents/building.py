@@ -12,6 +12,7 @@ from rebalance_audit.domain.detect.finding import capped
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, identity
 from rebalance_audit.domain.detect.wording import listed
 from rebalance_audit.domain.incidents import words
+from rebalance_audit.domain.incidents.broker_faults import by_group, expired_by_brokers
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, episodes, faults_in
 from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident, Link
 from rebalance_audit.domain.incidents.symptoms import OWN_KINDS, SYMPTOMS, attach, begins_ms
@@ -20,6 +21,7 @@ from rebalance_audit.domain.kinds import Outcome
 from rebalance_audit.domain.libraries import with_libraries
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
 from rebalance_audit.domain.numbers import cost_of
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.tables import SEVERITIES
 
 EXPECTED_KINDS = frozenset({"deploy", "scaling", "configuration", "subscription", "protocol", "removal"})
@@ -44,8 +46,8 @@ _ADVICE = {
     "removal": "Nothing is wrong, if it was on purpose.",
 }
 _STOOD_STILL = (
-    "Look for what held up {brokers} at that moment: a paused machine, a long garbage collection, a disk that did not "
-    "answer, a lost network. Its clients need no other settings."
+    "Look for what held up {brokers} at that moment: a kill, a paused machine, a long garbage collection, a disk that "
+    "did not answer, a lost network. The members are back; they need no other settings."
 )
 _ADVICE_OTHERWISE = "Look at the evidence of the first link of the chain."
 
@@ -67,11 +69,16 @@ Alone = tuple[str | None, Finding]
 def troubles_in(rows: ClusterRows) -> tuple[list[Trouble], list[Alone]]:
     """All troubles with their findings, and the findings that belong to none."""
     found: list[Episode] = []
+    failures: dict[str, LeaderMove] = {}
+    moves = by_group(rows.leader_moves)
     for group_id, rebalances in sorted(rows.groups.items()):
         if rebalances:
             history = History(rebalances, (), rows.limits(group_id), rows.now_ms)
-            found += [e for e in episodes(history) if e.steps]
-    together = troubles(rows, found)
+            expired = expired_by_brokers(history, moves.get(group_id, ()))
+            failures |= expired
+            brokers = {rebalance_id: move.previous_leader for rebalance_id, move in expired.items()}
+            found += [e for e in episodes(history, brokers) if e.steps]
+    together = troubles(rows, found, failures)
     return together, attach(rows, together)
 
 
@@ -141,7 +148,7 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
         status="over" if stands == "over" else "open",
         still="nothing" if stands == "over" else still,
         expected=expected,
-        severity=findings[0].severity if findings else "info",
+        severity=_severity(trouble, findings),
         unit=words.unit_of_trouble(trouble),
         cost_seconds=cost.estimate,
         cost_lower_seconds=cost.lower,
@@ -162,6 +169,13 @@ def _title(trouble: Trouble, change: str, findings: Sequence[Finding], *, expect
     if trouble.kind in EXPECTED_KINDS and not expected and findings and _is_grave(findings[0]):
         return findings[0].title
     return change
+
+
+def _severity(trouble: Trouble, findings: Sequence[Finding]) -> str:
+    """Of its gravest symptom, which comes first. A broker that fails is a warning even where a finding about an earlier
+    trouble took its members in."""
+    least = "warning" if trouble.standstills else "info"
+    return max([least, *(f.severity for f in findings[:1])], key=SEVERITIES.index)
 
 
 def _is_grave(finding: Finding) -> bool:

@@ -6,7 +6,7 @@ are a member's stop and return, and the members of one deploy, one after the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause, cause_of
@@ -125,9 +125,10 @@ def _shares_a_connector(step: HistoryStep, other: HistoryStep) -> bool:
     return not set(step.rebalance.changed_connectors or ()).isdisjoint(other.rebalance.changed_connectors or ())
 
 
-def episodes(history: History) -> list[Episode]:
-    """Rebalances that belong together, in the order in which they begin. Every rebalance is in exactly one."""
-    cutter = _Cutter(history)
+def episodes(history: History, failed_brokers: Mapping[str, int | None] | None = None) -> list[Episode]:
+    """Rebalances that belong together, in the order in which they begin. Every rebalance is in exactly one.
+    `failed_brokers`: by rebalance id the broker that expired members in it, which did not fail themselves."""
+    cutter = _Cutter(history, failed_brokers or {})
     for step in history.steps:
         cutter.take(step)
     return cutter.found
@@ -137,8 +138,9 @@ Wanted = Callable[[Episode], bool]
 
 
 class _Cutter:
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, failed_brokers: Mapping[str, int | None]) -> None:
         self.history = history
+        self._failed_brokers = failed_brokers
         self.found: list[Episode] = []
         self._last: Episode | None = None
         self._since: dict[Identity, int] = {}
@@ -182,6 +184,8 @@ class _Cutter:
             return (waiting if r.trigger == Cause.CONNECT_DELAY_EXPIRED else None) or self._last
         if r.outcome == "missing" and self._last is not None:
             return self._last
+        if r.rebalance_id in self._failed_brokers:
+            return self._expired_by(self._failed_brokers[r.rebalance_id], step)
         if faults or r.trigger in MEMBER_FAILED:
             kind = "connect_worker" if r.protocol_type == "connect" else "member_fault"
             failing = self._active(step, self.history.limits.quiet_ms, lambda e: e.is_fault)
@@ -206,6 +210,11 @@ class _Cutter:
             return self._last
         return self._same(step, "unknown") or self._new("unknown")
 
+    def _expired_by(self, broker: int | None, step: HistoryStep) -> Episode:
+        of = self._failed_brokers
+        same = self._active(step, CHANGE_GAP_MS, lambda e: of.get(e.root.rebalance.rebalance_id, -1) == broker)
+        return same or self._new("coordinator")
+
     def _membership(self, step: HistoryStep, waiting: Episode | None) -> Episode:
         """Members came or went, and none of them failed."""
         if waiting is not None:
@@ -214,7 +223,7 @@ class _Cutter:
             return waiting
         back = next((e for e in self._recent() if self._returns(step, e)), None)
         if back is not None:
-            if not back.is_fault and back.kind != "removal":
+            if not back.is_fault and back.kind not in ("removal", "coordinator"):
                 back.kind = "deploy"
             return back
         if step.rebalance.trigger == Cause.MEMBER_REMOVED_BY_ADMIN:

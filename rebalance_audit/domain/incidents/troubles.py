@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from rebalance_audit.domain.causes import MEMBER_FAILED, Cause
+from rebalance_audit.domain.causes import MEMBER_FAILED
 from rebalance_audit.domain.detect.history import HistoryStep, is_loopback
 from rebalance_audit.domain.incidents.episodes import Episode, faults_in
 from rebalance_audit.domain.incidents.model import ClusterRows
@@ -61,17 +61,18 @@ class Trouble:
         return sorted(steps, key=lambda pair: (pair[1].at_ms, pair[0].group_id, pair[1].index))
 
 
-def troubles(rows: ClusterRows, episodes: Sequence[Episode]) -> list[Trouble]:
-    """Every episode and every reassignment is in exactly one."""
+def troubles(
+    rows: ClusterRows, episodes: Sequence[Episode], failures: Mapping[str, LeaderMove] | None = None
+) -> list[Trouble]:
+    """Every episode and every reassignment is in exactly one. `failures`: by rebalance those of brokers that expired
+    members."""
+    failures = failures or {}
     by_rebalance = {s.rebalance.rebalance_id: e for e in episodes for s in e.steps}
     caused = [
         (m, e)
         for m in rows.leader_moves
-        if (e := by_rebalance.get(m.rebalance_id or "")) and (m.is_cause or _shows_standstill(m, e))
+        if (e := by_rebalance.get(m.rebalance_id or "")) and (m.is_cause or failures.get(m.rebalance_id or "") == m)
     ]
-    for move, episode in caused:
-        if not move.is_cause:
-            episode.kind = "coordinator"
     plans = list(_plans(rows.reassignments))
     plan_of = {r.reassignment_id: place for place, plan in enumerate(plans) for r in plan}
     sets = _Sets(len(episodes) + len(plans))
@@ -82,7 +83,7 @@ def troubles(rows: ClusterRows, episodes: Sequence[Episode]) -> list[Trouble]:
         if move.reassignment_id in plan_of:
             sets.unite(place_of[id(episode)], len(episodes) + plan_of[move.reassignment_id])
     for one, other in (
-        *_storms(rows, episodes),
+        *_storms(rows, [e for e in episodes if e.root.rebalance.rebalance_id not in failures]),
         *_same_moment(episodes),
         *_same_topics(episodes),
         *_same_broker(caused),
@@ -199,15 +200,6 @@ def departures(episode: Episode) -> Iterator[tuple[str, int]]:
                 place = member.worker_url or member.group_instance_id or member.client_id or member_id
             silent_ms = (member.session_timeout_ms or 0) if failed else 0
             yield place, step.first_at_ms - silent_ms
-
-
-def _shows_standstill(move: LeaderMove, episode: Episode) -> bool:
-    """Whether the members did not fail: their coordinator's broker stood still, or was cut off. When it goes on it
-    expires all whose heartbeats it did not read, and just then it is taken for failed. A broker that is gone expires
-    nobody, and the next coordinator gives each member a whole session (decision 0103)."""
-    root = episode.root.rebalance
-    is_expired = root.trigger in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED)
-    return episode.is_fault and move.is_failure_at_once and is_expired and root.rebalance_id == move.rebalance_id
 
 
 def _same_broker(caused: Sequence[tuple[LeaderMove, Episode]]) -> Iterator[tuple[Episode, Episode]]:

@@ -117,8 +117,12 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
             return _configuration_title(trouble, where)
         case "coordinator" if trouble.standstills:
             expired = {(e.group_id, who) for e, s in trouble.steps for who in faults_in(e.history, s)}
-            stalled = listed([f"Broker {b}" for b in brokers_that_stood_still(trouble)])
-            return f"{stalled} stood still or was cut off, and expired {counted(len(expired), 'member')} of {where}"
+            brokers = brokers_that_stood_still(trouble)
+            failed, were = f"Broker {listed([*map(str, brokers)])}", "was" if len(brokers) == 1 else "were"
+            members = f"{counted(len(expired), 'member')} of {where}"
+            if all(move.is_failure_at_once for move in trouble.standstills):
+                return f"{failed} stood still or {were} cut off, and expired {members}"
+            return f"{failed} died, stood still or {were} cut off; {members} expired through that"
         case "coordinator":
             brokers = sorted({m.previous_leader for m in trouble.leader_moves if m.previous_leader is not None})
             away = f" away from broker {', '.join(map(str, brokers))}" if brokers else ""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rebalance_audit.domain.causes import Cause
@@ -18,9 +18,13 @@ from rebalance_audit.domain.reassign.model import LeaderElection
 
 OFFSETS_TOPIC = "__consumer_offsets"
 COORDINATOR_MOVED, PARTITION_LED_BY_ANOTHER = "coordinator_moved", "partition_led_by_another"
+COORDINATOR_REPLICA_FAILED = "coordinator_replica_failed"
 FOLLOWS_WITHIN_MS = 60_000
 """A rebalance that begins later has another reason: a session times out after 45 s by default
 (docs/measured.md#defaults-of-kafka), a member that lost its coordinator asks for the new one at its next heartbeat."""
+UNNOTICED_MS = 9_000
+"""broker.session.timeout.ms: as long a broker may have answered nobody before the controller takes it for failed
+(docs/measured.md#defaults-of-kafka)."""
 EARLY_MS = 1_000
 """The record of an election is as old as its batch, a log line as its own clock: so far apart they are one moment
 (docs/measured.md#reassignments)."""
@@ -46,12 +50,15 @@ class LeaderMove:
     cluster_id: str
     group_id: str
     relation: str
-    """COORDINATOR_MOVED or PARTITION_LED_BY_ANOTHER."""
+    """COORDINATOR_MOVED, PARTITION_LED_BY_ANOTHER or COORDINATOR_REPLICA_FAILED: the broker that failed only followed,
+    but what the group commits waits until it is out of the in-sync replicas."""
     topic: str
     partition: int
     at_ms: int
     previous_leader: int | None
+    """With COORDINATOR_REPLICA_FAILED the broker that failed."""
     elected: int | None
+    """Of COORDINATOR_REPLICA_FAILED None: the leader stayed."""
     cause: str
     """The cause of the election."""
     reassignment_id: str | None = None
@@ -74,6 +81,13 @@ class LeaderMove:
         """The coordinator's broker was taken for failed at the moment at which the rebalance began."""
         return self.relation == COORDINATOR_MOVED and self.cause == "broker_failure" and self.is_at_once
 
+    @property
+    def is_failure_before(self) -> bool:
+        """A broker that holds the group's records was taken for failed, and the group rebalanced around that."""
+        return (
+            self.relation != PARTITION_LED_BY_ANOTHER and self.cause == "broker_failure" and self.after_ms is not None
+        )
+
 
 def offsets_partition(group_id: str, partition_count: int) -> int:
     """The partition of __consumer_offsets a group's records are in.
@@ -95,10 +109,13 @@ def leader_moves(
     *,
     offsets_partitions: int,
     reassigned: Mapping[tuple[str, int], Sequence[tuple[int, int | None, str]]] | None = None,
+    replicas: Mapping[int, Sequence[int]] | None = None,
 ) -> list[LeaderMove]:
     """Changes of leader beside groups, by time, group and partition. `reassigned`: (topic, partition) -> (from, to,
-    reassignment id). Of partitions that a group only reads, only changes that a rebalance with the partition followed.
+    reassignment id). `replicas`: of each partition of __consumer_offsets. Of partitions that a group only reads, only
+    changes that a rebalance with the partition followed, and so of followers of its coordinator that failed.
     """
+    elections = list(elections)
     by_group: dict[str, list[Rebalanced]] = defaultdict(list)
     by_partition: dict[tuple[str, int], dict[str, list[Rebalanced]]] = defaultdict(lambda: defaultdict(list))
     for rebalance in sorted(rebalances, key=lambda r: (r.at_ms, r.rebalance_id)):
@@ -119,6 +136,10 @@ def leader_moves(
         else:
             moves = [move.beside(g, PARTITION_LED_BY_ANOTHER, rs) for g, rs in by_partition.get(name, {}).items()]
             found += [each for each in moves if each.rebalance_id is not None]
+    for failure in _follower_failures(elections, replicas or {}):
+        groups_there = coordinated[failure.election.partition]
+        moves = [failure.beside(g, COORDINATOR_REPLICA_FAILED, by_group.get(g, ())) for g in groups_there]
+        found += [each for each in moves if each.rebalance_id is not None]
     return sorted(found, key=lambda m: (m.at_ms, m.group_id, m.topic, m.partition, m.evidence))
 
 
@@ -129,7 +150,8 @@ class _Move:
 
     def beside(self, group_id: str, relation: str, rebalances: Sequence[Rebalanced]) -> LeaderMove:
         e = self.election
-        at = bisect_left(rebalances, e.at_ms - EARLY_MS, key=lambda r: r.at_ms)
+        early_ms = UNNOTICED_MS if relation == COORDINATOR_REPLICA_FAILED else EARLY_MS
+        at = bisect_left(rebalances, e.at_ms - early_ms, key=lambda r: r.at_ms)
         next_one = rebalances[at] if at < len(rebalances) else None
         if next_one is not None and next_one.at_ms - e.at_ms > FOLLOWS_WITHIN_MS:
             next_one = None
@@ -153,6 +175,29 @@ class _Move:
         )
 
 
+def _follower_failures(elections: Iterable[LeaderElection], replicas: Mapping[int, Sequence[int]]) -> Iterator[_Move]:
+    """Each partition of __consumer_offsets that a failed broker followed, as if it had moved from it. A broker that
+    fails leaves all its partitions within a moment; of several brokers that fail in one millisecond the first counts.
+    """
+    failures: list[tuple[LeaderElection, set[int]]] = []
+    last: dict[int, tuple[LeaderElection, set[int]]] = {}
+    for e in sorted(elections, key=lambda e: (e.at_ms, e.previous_leader or 0, e.topic, e.partition)):
+        if e.cause != "broker_failure" or e.previous_leader is None:
+            continue
+        failure = last.get(e.previous_leader)
+        if failure is None or e.at_ms - failure[0].at_ms > EARLY_MS:
+            failure = last[e.previous_leader] = (e, set())
+            failures.append(failure)
+        if e.topic == OFFSETS_TOPIC:
+            failure[1].add(e.partition)
+    told: set[tuple[int, int]] = set()
+    for e, led in failures:
+        for partition, brokers in sorted(replicas.items()):
+            if e.previous_leader in brokers and partition not in led and (e.at_ms, partition) not in told:
+                told.add((e.at_ms, partition))
+                yield _Move(replace(e, topic=OFFSETS_TOPIC, partition=partition, elected=None), None)
+
+
 def _reassignment(moves: Sequence[tuple[int, int | None, str]], at_ms: int) -> str | None:
     return next((i for from_ms, to_ms, i in moves if from_ms <= at_ms and (to_ms is None or at_ms <= to_ms)), None)
 
@@ -164,6 +209,12 @@ def leader_move_row(move: LeaderMove) -> dict[str, Any]:
 
 def sentence(move: LeaderMove) -> str:
     """The change in one line for people."""
+    if move.relation == COORDINATOR_REPLICA_FAILED:
+        when = f"{duration(abs(move.after_ms or 0))} {'earlier' if (move.after_ms or 0) < 0 else 'later'}"
+        return (
+            f"{clock(move.at_ms)}  broker {move.previous_leader}, which holds a copy of {shown(move.topic)}-"
+            f"{move.partition}, is taken for failed: commits waited for it; a rebalance began {when}"
+        )
     new = "nobody leads it now" if move.elected is None else f"broker {move.elected} leads it now"
     old = "" if move.previous_leader is None else f", broker {move.previous_leader} did"
     what = "the coordinator moved" if move.relation == COORDINATOR_MOVED else "another leader"

@@ -135,14 +135,16 @@ GOLD_LEADER_MOVE = Table(
         col(
             "relation",
             "string",
-            "`coordinator_moved`: the partition of __consumer_offsets that the group is in.",
+            "`coordinator_moved`: the partition of __consumer_offsets that the group is in. "
+            "`coordinator_replica_failed`: a broker failed that followed it; commits waited for that broker, and the "
+            "group rebalanced around that.",
             required=True,
-            values=("coordinator_moved", "partition_led_by_another"),
+            values=("coordinator_moved", "partition_led_by_another", "coordinator_replica_failed"),
         ),
         *PARTITION_KEYS,
         col("at_ms", "bigint", "Of the election.", required=True),
-        col("previous_leader", "int", ""),
-        col("elected", "int", "Null: nobody leads it."),
+        col("previous_leader", "int", "Of `coordinator_replica_failed` the broker that failed."),
+        col("elected", "int", "Null: nobody leads it; of `coordinator_replica_failed`: its leader stayed."),
         col("cause", "string", "Of the election.", required=True, values=ELECTION_CAUSES),
         col("reassignment_id", "string", "The move of the partition it was part of."),
         col("rebalance_id", "string", "The group's first rebalance within a minute; null: none followed."),

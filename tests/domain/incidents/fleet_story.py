@@ -70,9 +70,12 @@ def loses_coordinator(story: GroupStory, expired: list[str], at_s: float, broker
         story.meets_again(at_s=at_s, because="coordinator_failover")
         return _coordinator_moved(story, at_s, broker)
     story.meets_again(at_s=at_s, because="member_session_expired", left=expired)
-    move = _coordinator_moved(story, at_s, broker)
+    move = replace(_coordinator_moved(story, at_s, broker), cause="broker_failure", elected=None, is_cause=False)
     story.joins(*expired, at_s=at_s + 1)
-    return replace(move, cause="broker_failure", elected=None, is_cause=False)
+    if broker:
+        return move
+    # Broker 0 only followed the group's partition: they expire before it is taken for failed.
+    return replace(move, relation="coordinator_replica_failed", at_ms=move.at_ms + 4_000, after_ms=-4_000)
 
 
 def _coordinator_moved(story: GroupStory, at_s: float, broker: int) -> LeaderMove:

@@ -23,7 +23,12 @@ from rebalance_audit.domain.incidents import (
 )
 from rebalance_audit.domain.model import Finding, Rebalance
 from rebalance_audit.domain.numbers import cost_of
-from rebalance_audit.domain.publish.leader_moves import COORDINATOR_MOVED, LeaderMove
+from rebalance_audit.domain.publish.leader_moves import (
+    COORDINATOR_MOVED,
+    COORDINATOR_REPLICA_FAILED,
+    PARTITION_LED_BY_ANOTHER,
+    LeaderMove,
+)
 from rebalance_audit.domain.reassign.model import Reassignment
 from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
 
@@ -466,12 +471,69 @@ def test_members_that_expire_at_another_moment_than_the_broker_failed_themselves
     assert [(i.kind, i.culprits) for i in found] == [("member_fault", ("c1", "c2"))]
 
 
-def test_a_member_that_failed_before_the_broker_stood_still_stays_the_culprit() -> None:
+def test_a_member_that_failed_before_the_broker_stood_still_is_another_incident() -> None:
     story = a_group("a").vanishes("c1", at_s=-60)
     story.meets_again(at_s=0, because="member_session_expired", left=("c2",))
     failure = move(story.rebalances[-1].rebalance_id, "a", cause="broker_failure", is_cause=False, after_ms=0)
     found, _ = incidents_and_marks(story, leader_moves=[failure])
-    assert [(i.kind, i.culprits) for i in found] == [("member_fault", ("c1", "c2"))]
+    assert [(i.kind, i.culprits) for i in found] == [("member_fault", ("c1",)), ("coordinator", ("broker 1",))]
+
+
+def expired_later(
+    group_id: str, at_s: float, *, broker: int = 3, comes_back: bool = True, **more: object
+) -> tuple[GroupStory, LeaderMove]:
+    """A broker is taken for failed at T0, which followed the group's partition; c1 expires at `at_s`."""
+    story = a_group(group_id).member("c1", session_timeout_ms=10_000).vanishes("c1", at_s=at_s)
+    values: dict[str, object] = {
+        "relation": COORDINATOR_REPLICA_FAILED, "cause": "broker_failure", "elected": None, "is_cause": False,
+        "previous_leader": broker, "after_ms": round(at_s * 1_000),
+    }  # fmt: skip
+    failure = move(story.rebalances[-1].rebalance_id, group_id, **values | more)
+    return story.joins("c1", at_s=at_s + 13) if comes_back else story, failure
+
+
+def test_members_that_expire_behind_commits_that_wait_for_a_failed_broker_did_not_fail() -> None:
+    """As on 4.3.0 with three brokers, of which one was stopped with SIGSTOP for 30 s under four groups (sessions 10 s):
+    their members expired 1.8 s before it was taken for failed to 10.6 s after, and were back at most 13 s later."""
+    (one, of_one), (other, of_other) = expired_later("a", -1.8), expired_later("b", 10.6, relation=COORDINATOR_MOVED)
+    found, _ = incidents_and_marks(one, other, leader_moves=[of_one, of_other])
+    assert [(i.kind, i.group_ids, i.culprits) for i in found] == [("coordinator", ("a", "b"), ("broker 3",))]
+    assert found[0].title == (
+        "Broker 3 died, stood still or was cut off; 2 members of 2 groups (a and b) expired through that"
+    )
+    assert (found[0].severity, found[0].expected) == ("warning", False)
+
+
+def test_two_brokers_that_fail_one_after_the_other_are_two_incidents() -> None:
+    story, first = expired_later("a", 5)
+    story.vanishes("c2", at_s=100).joins("c2", at_s=110)
+    second = replace(first, rebalance_id=story.rebalances[-2].rebalance_id, previous_leader=2, at_ms=T0_MS + 95_000)
+    found, _ = incidents_and_marks(story, leader_moves=[first, second])
+    assert [(i.culprits, i.severity) for i in found] == [(("broker 3",), "warning"), (("broker 2",), "warning")]
+
+
+def test_a_storm_that_begins_after_a_broker_failed_is_an_incident_of_its_own() -> None:
+    story, failure = expired_later("a", 5)
+    story.again(range(12), lambda s, n: s.vanishes("c2", at_s=120 + n * 20).joins("c2", at_s=130 + n * 20))
+    found, _ = incidents_and_marks(story, leader_moves=[failure])
+    assert [(i.kind, i.culprits) for i in found] == [("coordinator", ("broker 3",)), ("storm", ("c2",))]
+
+
+@pytest.mark.parametrize(
+    ("at_s", "comes_back", "more"),
+    [
+        (5, False, {}),
+        (16, True, {}),
+        (5, True, {"relation": PARTITION_LED_BY_ANOTHER}),
+        (5, True, {"cause": "shutdown"}),
+    ],
+)
+def test_a_member_that_expires_long_after_a_broker_failed_or_is_not_back_failed_itself(
+    at_s: float, comes_back: bool, more: dict[str, Any]
+) -> None:
+    story, failure = expired_later("a", at_s, comes_back=comes_back, **more)
+    found, _ = incidents_and_marks(story, leader_moves=[failure])
+    assert [(i.kind, i.culprits) for i in found] == [("member_fault", ("c1",))]
 
 
 def test_a_healthy_fleet_has_no_unexpected_incident() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pytest
 
 from rebalance_audit.domain.publish.leader_moves import (
     COORDINATOR_MOVED,
+    COORDINATOR_REPLICA_FAILED,
     PARTITION_LED_BY_ANOTHER,
     LeaderMove,
     Rebalanced,
@@ -85,6 +89,29 @@ def test_a_partition_that_is_read_is_shown_only_where_a_rebalance_with_it_follow
     (move,) = moves(change, rebalances=(rebalance("a", 9_900, "topic_metadata_changed", ("orders", 3)),))
     assert (move.relation, move.after_ms, move.is_cause) == (PARTITION_LED_BY_ANOTHER, -100, False)
     assert sentence(move).endswith("a rebalance began at the same moment")
+
+
+def test_a_failed_follower_is_told_to_groups_that_rebalance_around_it() -> None:
+    """Broker 1 fails. It led partition 46 of the offsets topic and `orders-3`, and followed 47, which `a` is in."""
+    failures = [
+        replace(election(topic, partition, at_ms), cause="broker_failure")
+        for topic, partition, at_ms in (("orders", 3, 10_000), ("__consumer_offsets", 46, 10_400))
+    ]
+    held = {46: (1, 2), 47: (2, 1), 48: (2, 3)}
+
+    def beside(at_ms: int, replicas: Mapping[int, tuple[int, ...]] | None = held) -> list[LeaderMove]:
+        return leader_moves(failures, [rebalance("a", at_ms)], ["a"], offsets_partitions=50, replicas=replicas)
+
+    (move,) = beside(8_200)
+    assert (move.relation, move.partition, move.at_ms) == (COORDINATOR_REPLICA_FAILED, 47, 10_000)
+    assert (move.previous_leader, move.elected, move.after_ms, move.is_cause) == (1, None, -1_800, False)
+    assert sentence(move).endswith(
+        "broker 1, which holds a copy of __consumer_offsets-47, is taken for failed: commits waited for it; a "
+        "rebalance began 1.8 s earlier"
+    )
+    assert [m.after_ms for m in beside(21_000)] == [11_000]
+    assert beside(999) == beside(70_001) == []
+    assert beside(8_200, {47: (2, 3)}) == beside(8_200, None) == []
 
 
 def test_an_election_of_the_same_leader_moves_nothing() -> None:

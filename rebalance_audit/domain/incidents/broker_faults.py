@@ -1,0 +1,69 @@
+"""Members that a broker put out: it stood still, was cut off or died, and they could not send heartbeats (decisions
+0103 and 0111)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.detect.history import History, HistoryStep
+from rebalance_audit.domain.incidents.episodes import faults_in
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
+
+SESSION_MS = 45_000
+"""session.timeout.ms by default, for members of which it is not known (docs/measured.md#defaults-of-kafka)."""
+LOADING_MS = 5_000
+"""Chosen: so long a new coordinator may load the group before it gives each member a whole session. Measured 0.2 s on a
+lab of three brokers."""
+
+_EXPIRED = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
+
+
+def expired_by_brokers(history: History, moves: Iterable[LeaderMove]) -> dict[str, LeaderMove]:
+    """The rebalances in which members expired that did not fail themselves, each with the failure of the broker that
+    expired them. `moves`: leader moves of this group, in any order.
+
+    A broker that goes on after it stood still expires all whose heartbeats it did not read, and just then is taken for
+    failed. If it fails while others go on, the group's commits wait for it, and the heartbeats behind them: members
+    expire within one session of the moment at which it is taken for failed, and are back. Who is not back may have died
+    himself, and is blamed.
+    """
+    of_rebalance: dict[str, list[LeaderMove]] = defaultdict(list)
+    for move in sorted(moves, key=lambda m: (abs(m.after_ms or 0), m.at_ms, m.topic, m.partition)):
+        if move.is_failure_before and move.rebalance_id is not None:
+            of_rebalance[move.rebalance_id].append(move)
+    found: dict[str, LeaderMove] = {}
+    for step in history.steps if of_rebalance else ():
+        for move in of_rebalance.get(step.rebalance.rebalance_id, ()):
+            if _expired(history, step) and (move.is_failure_at_once or _in_time(history, step, move)):
+                found[step.rebalance.rebalance_id] = move
+                break
+    return found
+
+
+def _expired(history: History, step: HistoryStep) -> bool:
+    faults = faults_in(history, step)
+    return bool(faults) and _EXPIRED.issuperset(faults.values())
+
+
+def _in_time(history: History, step: HistoryStep, move: LeaderMove) -> bool:
+    """Whether they expired soon after the broker failed, and came back."""
+    failed = {m for t in step.rebalance.triggers if t.trigger in _EXPIRED for m in t.members}
+    sessions = [history.member(m).session_timeout_ms or SESSION_MS for m in failed]
+    assert move.after_ms is not None  # else it is no failure before a rebalance
+    if move.after_ms > max(sessions, default=SESSION_MS) + LOADING_MS:
+        return False
+    missing = set(faults_in(history, step))
+    for later in history.steps[step.index :]:
+        if later.first_at_ms - step.at_ms > history.limits.quiet_ms or not missing:
+            break
+        missing.difference_update(later.joined)
+    return not missing
+
+
+def by_group(moves: Iterable[LeaderMove]) -> Mapping[str, list[LeaderMove]]:
+    found: dict[str, list[LeaderMove]] = defaultdict(list)
+    for move in moves:
+        found[move.group_id].append(move)
+    return found
