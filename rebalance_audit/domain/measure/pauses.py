@@ -162,7 +162,9 @@ def movement_numbers(
     if kind not in STOOD_STILL:
         return NOT_PAUSING
     if stop.estimate is None or resume.estimate is None:
-        return MovementNumbers(stop.lower, stop.upper, resume.lower, resume.upper)
+        return MovementNumbers(
+            stop.lower, stop.upper, resume.lower, resume.upper, pause_detail=_why_unknown(stop, resume)
+        )
     estimate = resume.estimate - stop.estimate
     lower = None if resume.lower is None or stop.upper is None else resume.lower - stop.upper
     upper = None if resume.upper is None or stop.lower is None else resume.upper - stop.lower
@@ -200,6 +202,15 @@ def movement_numbers(
         pause_tier=_worst((stop.tier, resume.tier)),
         pause_detail=f"stopped: {stop.detail}; resumed: {resume.detail}",
     )
+
+
+def _why_unknown(stop: Instant, resume: Instant) -> str:
+    unseen = [
+        said
+        for found, said in ((stop, "when the old owner stopped"), (resume, "when the new one began"))
+        if found.estimate is None
+    ]
+    return f"not known: no evidence shows {' and '.join(unseen)}"
 
 
 def _added(one: float, other: float) -> float:

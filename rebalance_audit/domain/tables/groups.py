@@ -204,7 +204,7 @@ GOLD_MOVEMENT = Table(
         col("overlap_ms", "bigint", "Two owners at once for so long (estimate)."),
         col("first_commit_after_ms", "bigint", "From the estimated stop to the first commit after."),
         col("pause_tier", "string", "", values=TIERS),
-        col("pause_detail", "string", "What marks the stop and the resume, in words."),
+        col("pause_detail", "string", "What marks the stop and the resume; or why the pause is not known."),
         EVIDENCE,
     ),
     (

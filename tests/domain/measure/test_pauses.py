@@ -192,6 +192,19 @@ class TestKinds:
         assert (found.resumed_at_lower_ms, found.resumed_at_upper_ms) == (1_300, 1_400)
         assert found.first_commit_after_ms is None
 
+    @pytest.mark.parametrize(
+        ("stop", "resume", "why"),
+        [
+            ((), RESUME, "not known: no evidence shows when the old owner stopped"),
+            (CASES[0].stop, (), "not known: no evidence shows when the new one began"),
+            ((), (), "not known: no evidence shows when the old owner stopped and when the new one began"),
+        ],
+    )
+    def test_a_pause_that_is_unknown_says_why(self, stop: Marks, resume: Marks, why: str) -> None:
+        found = movement_numbers("moved", instant(stop), instant(resume), None)
+        assert (found.pause_estimate_ms, found.pause_detail) == (None, why)
+        assert movement_numbers("assigned", instant(stop), instant(resume), None).pause_detail is None
+
 
 def numbers(*places: int) -> list[MovementNumbers]:
     """Of the numbered cases."""
