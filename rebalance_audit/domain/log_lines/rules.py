@@ -121,12 +121,13 @@ _MEMBER_IDS = ("member_id", "new_member_id", "expected_member_id")
 
 
 def values(reading: Reading) -> dict[str, Any]:
-    """The reading's fields as values; fields that were not written are left out."""
+    """The reading's fields as values: numbers where the template says so. Those that were not written are left out."""
     found: dict[str, Any] = {}
+    numbers = dict(reading.rule.template.numbers)
     for name, text in reading.fields.items():
         if text is None or name == "group_id":
             continue
-        convert = _CONVERT.get(name)
+        convert = _CONVERT.get(name) or (int if name in numbers else None)
         found[name] = text if convert is None else convert(text)
     if "reason" in found and reading.rule.kind is LogKind.PREPARING:
         found["reason"], found["client_reason"] = split_reason(found["reason"])
@@ -164,36 +165,7 @@ def _error(text: str) -> int | str:
     return text if number is None else number
 
 
-_INTEGERS = (
-    "generation_id",
-    "member_count",
-    "static_count",
-    "group_epoch",
-    "member_epoch",
-    "previous_epoch",
-    "topology_epoch",
-    "protocol_version",
-    "config_offset",
-    "assignment_offset",
-    "delay_ms",
-    "rebalance_delay_ms",
-    "duration_ms",
-    "timeout_ms",
-    "session_timeout_ms",
-    "rebalance_timeout_ms",
-    "scheduler_ms",
-    "record_count",
-    "offset_count",
-    "group_count",
-    "loaded_bytes",
-    "metadata_hash",
-    "validated_epoch",
-    "retries",
-    "user_data_bytes",
-)
-
 _CONVERT: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(_INTEGERS, int),
     "group_instance_id": option,
     "client_reason": tidy_client_reason,
     "member_ids": split_member_ids,

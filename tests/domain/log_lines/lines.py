@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rebalance_audit.domain.line_interest import says_something
 from rebalance_audit.domain.log_lines import parse_line
 from rebalance_audit.domain.model import LogEvent, SourceLine
 
@@ -36,6 +37,7 @@ def parsed(text: str) -> LogEvent | None:
 def event_of(text: str) -> LogEvent:
     event = parsed(text)
     assert event is not None, f"not understood: {text}"
+    assert says_something(a_line(text)), f"`collect` lets it go, no sign of line_interest is in it: {text}"
     return event
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from rebalance_audit.domain.log_lines import parse_controller_line, parse_line, read_head, starts_event
 from rebalance_audit.domain.log_lines.numbers import java_int
+from rebalance_audit.domain.log_lines.rules import read_all, rules, values
+from rebalance_audit.domain.model import LogKind
 from rebalance_audit.domain.reassign.lines import LogLines
 from tests.domain.log_lines.lines import HEAD, JAVA, SCALA, SCALA_LOGGER, WORKER, a_line, event_of, parsed, scala
 
@@ -24,6 +26,12 @@ NO_NAMES_END = [text for text in NO_INTS if text != "--5"]
 )
 def test_a_java_int_is_read_and_nothing_else(text: str, number: int | None) -> None:
     assert java_int(text) == number
+
+
+def test_what_a_template_calls_a_number_is_one() -> None:
+    (form,) = rules([(LogKind.STABILIZED, "Counted <thing_count:int> in <place>")])["Counted"]
+    (reading,) = read_all([form], "Counted 12 in 34")
+    assert values(reading) == {"thing_count": 12, "place": "34"}
 
 
 @pytest.mark.parametrize("number", NO_INTS)
