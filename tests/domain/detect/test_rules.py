@@ -23,6 +23,11 @@ def test_the_runbook_has_a_heading_for_each_rule_and_for_nothing_else() -> None:
     assert list(_pages()) == list(RULES)
 
 
+def test_the_runbook_begins_with_a_link_to_each_rule() -> None:
+    head = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    assert set(re.findall(r"\[(\w+)\]\(#\w+\)", head)) == set(RULES)
+
+
 @pytest.mark.parametrize("rule_id", RULES)
 def test_each_page_says_what_it_means_how_to_check_what_to_do_and_when_it_is_silent(rule_id: str) -> None:
     page = _pages()[rule_id]
