@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from math import inf
 
-from .deploys import deploys_of
 from .libraries import refusing
 from .life import End, Script
 from .requests import SESSION_LIMITS_MS
 from .settings import SERVER_ASSIGNORS
-from .situation import JAVA_STARTS_MS, Situation
+from .situation import JAVA_STARTS_MS, Situation, deploys_in
 
 DRAWN_APART_MS = 2 * JAVA_STARTS_MS
 """Two starts may come so much closer in a run than they were."""
@@ -127,4 +126,4 @@ def _server_candidates(situation: Situation) -> list[list[str]]:
 
 
 def _deploy_candidates(situation: Situation) -> list[list[str]]:
-    return [["deploy.order=all-at-once"], ["deploy.order=2"]] if deploys_of(situation.script) else []
+    return [["deploy.order=all-at-once"], ["deploy.order=2"]] if deploys_in(situation) else []

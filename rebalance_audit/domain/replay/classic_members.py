@@ -26,18 +26,26 @@ class State(Enum):
     STABLE = auto()
 
 
-@dataclass(slots=True, eq=False)
 class Seat:
     """A member as the coordinator has it."""
 
-    process: PlayedProcess
-    session_timeout_ms: int
-    has_joined: bool = False
-    assigned: tuple[Partition, ...] = ()
-    claim: Subscriber | None = None
-    """The subscription of its last request to join."""
-    first_generation: int | None = None
-    """The first that it had a place in."""
+    def __init__(
+        self,
+        process: PlayedProcess,
+        session_timeout_ms: int,
+        *,
+        has_joined: bool = False,
+        assigned: tuple[Partition, ...] = (),
+        claim: Subscriber | None = None,
+    ) -> None:
+        self.process = process
+        self.session_timeout_ms = session_timeout_ms
+        self.has_joined = has_joined
+        self.assigned = assigned
+        self.claim = claim
+        """The subscription of its last request to join."""
+        self.first_generation: int | None = None
+        """The first that it had a place in."""
 
 
 @dataclass(slots=True)

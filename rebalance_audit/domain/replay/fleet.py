@@ -118,6 +118,7 @@ def advice_of(rows: Sequence[Rebalance], until_ms: int, run_count: int = FLEET_R
     )
     try:
         situation = situation_of(latest, until_ms, earlier[-1] if earlier else None, run_count=run_count)
+        situation.keeps_stood = False
         fit = fit_in_few_runs(situation) if run_count == FLEET_RUNS else fit_of(situation)
         options = [] if fit.refused is not None else _best(situation)
     except (TooLittle, RequestError) as error:

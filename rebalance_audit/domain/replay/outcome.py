@@ -26,7 +26,9 @@ class ReplayRun:
     cost: Standstill
     rewrite_count: int = 0
     """Static members that came back without a rebalance."""
+    stretches: int = 0
+    """The number of the cost's parts."""
     stood: tuple[tuple[Hashable, float, float, Why], ...] = ()
-    """(resource, from, until in ms, why): the parts of the cost."""
+    """(resource, from, until in ms, why): the parts of the cost, if the run was asked to keep them."""
     outages_seconds: float = 0.0
     """The part of the cost in which no process ran."""

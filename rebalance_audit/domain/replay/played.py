@@ -20,7 +20,7 @@ from .settings import GroupSettings
 from .standstill import Ledger, Why
 from .timing import LEAVE_MS, Draws, Timing, draw
 
-CHECKS = 16
+CHECKS = 64
 """So often a run may find that it costs too much; a choice."""
 
 
@@ -33,6 +33,7 @@ class PlayedGroup:
     timing: Timing
     rng: Random
     counts_outages: bool = False
+    keeps_stood: bool = True
     rebalances: list[Replayed] = field(default_factory=list)
     rewrite_count: int = 0
     beat_ms: float = field(init=False)
@@ -51,7 +52,7 @@ class PlayedGroup:
         self.loop = Loop(self.script.from_ms)
         self.topics = dict(self.script.partitions)
         resources = [(t, n) for t, count in self.topics.items() for n in range(count)]
-        self.ledger = Ledger(resources, counts_outages=self.counts_outages)
+        self.ledger = Ledger(resources, counts_outages=self.counts_outages, keeps_stood=self.keeps_stood)
 
     def drifts_ms(self) -> Draws:
         return self.timing.drift_ms
@@ -109,9 +110,15 @@ class PlayedGroup:
         if most_ms < inf:
             self.gives_up_above(most_ms)
         self.loop.run(self.script.until_ms)
-        cost = self.ledger.finish(self.script.until_ms)
-        stood, outages_seconds = tuple(self.ledger.stood), self.ledger.outages_ms / 1000
-        return ReplayRun(tuple(self.rebalances), cost, self.rewrite_count, stood, outages_seconds)
+        ledger = self.ledger
+        return ReplayRun(
+            rebalances=tuple(self.rebalances),
+            cost=ledger.finish(self.script.until_ms),
+            rewrite_count=self.rewrite_count,
+            stretches=ledger.stretches,
+            stood=tuple(ledger.stood),
+            outages_seconds=ledger.outages_ms / 1000,
+        )
 
     def gives_up_above(self, most_ms: float) -> None:
         # Connectors may be deleted before an outage comes.
@@ -123,7 +130,7 @@ class PlayedGroup:
             self.loop.plan(at_ms, partial(self.gives_up_if_above, most_ms - to_come_ms))
 
     def gives_up_if_above(self, most_ms: float) -> None:
-        if self.ledger.cost_so_far_ms() > most_ms:
+        if self.ledger.cost_ms > most_ms:
             raise TooDear
 
     def process_of(self, life: Life) -> PlayedProcess:

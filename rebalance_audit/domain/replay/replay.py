@@ -22,10 +22,11 @@ def replay(
     rng: Random,
     *,
     counts_outages: bool = False,
+    keeps_stood: bool = True,
     most_ms: float = inf,
 ) -> ReplayRun:
-    """`counts_outages`: a group that was away altogether for a short while stood still, too. `most_ms`: TooDear as soon
-    as a run is seen to cost more.
+    """`counts_outages`: a group that was away altogether for a short while stood still, too. `keeps_stood`: the run
+    names each part of its cost. `most_ms`: TooDear as soon as a run is seen to cost more.
 
     Raises NotAssigned where the group's leader would find no assignment.
     """
@@ -33,6 +34,6 @@ def replay(
         # The history of an eager cluster has every round that a change of its configuration led to.
         becomes_eager = script.assignor != EAGER and not settings.is_cooperative
         workers = EagerConnectGroup if becomes_eager else ConnectGroup
-        return workers(script, settings, timing, rng, counts_outages).run(most_ms)
+        return workers(script, settings, timing, rng, counts_outages, keeps_stood).run(most_ms)
     group = ServerGroup if settings.group_protocol == "consumer" else ClassicGroup
-    return group(script, settings, timing, rng, counts_outages).run(most_ms)
+    return group(script, settings, timing, rng, counts_outages, keeps_stood).run(most_ms)

@@ -18,7 +18,7 @@ from .assignors import NotAssigned
 from .connect import EAGER
 from .connect_history import connect_delay_of, connect_script_of, worker_timing_of
 from .departures import with_poll_timeouts
-from .deploys import deploys_of, redeployed
+from .deploys import Redeployment, deploys_of, redeployed
 from .history import REACTIONS, script_of
 from .ids import other_id
 from .life import End, Life, Moment, Script
@@ -66,6 +66,8 @@ class Situation:
     causes: tuple[str, ...]
     in_force: GroupSettings
     run_count: int = RUNS_BY_NAME
+    keeps_stood: bool = True
+    """Runs name each part of their cost."""
     base: dict[int, list[ReplayRun]] = field(default_factory=dict)
     """Runs under the settings in force, by how long they go on after the history ends."""
     kept: dict[tuple[GroupSettings, int], list[ReplayRun]] | None = None
@@ -75,6 +77,8 @@ class Situation:
     """The script's lives as each seed has them, where settings change none."""
     redone: dict[GroupSettings, Script] = field(default_factory=dict)
     """The script with the deploys and members of these settings."""
+    deploys: list[list[Redeployment]] | None = None
+    """The script's; None: not looked for yet."""
     restarts_differ_ms: int | None = None
     """See `_restarts_differ_ms`; None: not asked yet."""
 
@@ -200,7 +204,7 @@ def _played(
     script = replace(script, until_ms=situation.script.until_ms + after_ms)
     are_compared = after_ms > LAST_STEP_MS
     if are_compared and situation.restarts_differ_ms is None:
-        situation.restarts_differ_ms = _restarts_differ_ms(situation.script)
+        situation.restarts_differ_ms = _restarts_differ_ms(deploys_in(situation))
     apart_ms = situation.restarts_differ_ms or 0
     for seed in seeds:
         played = script
@@ -210,7 +214,15 @@ def _played(
             if seed not in situation.once_more:
                 situation.once_more[seed] = _once_more(script, script, seed, apart_ms)
             played = replace(script, lives=situation.once_more[seed])
-        yield replay(played, settings, situation.timing, Random(seed), counts_outages=are_compared, most_ms=most_ms)
+        yield replay(
+            played,
+            settings,
+            situation.timing,
+            Random(seed),
+            counts_outages=are_compared,
+            keeps_stood=situation.keeps_stood,
+            most_ms=most_ms,
+        )
 
 
 def _once_more(script: Script, original: Script, seed: int, apart_ms: int) -> tuple[Life, ...]:
@@ -230,10 +242,16 @@ def _once_more(script: Script, original: Script, seed: int, apart_ms: int) -> tu
     return tuple(lives)
 
 
-def _restarts_differ_ms(script: Script) -> int:
+def deploys_in(situation: Situation) -> list[list[Redeployment]]:
+    if situation.deploys is None:
+        situation.deploys = deploys_of(situation.script)
+    return situation.deploys
+
+
+def _restarts_differ_ms(deploys: Sequence[Sequence[Redeployment]]) -> int:
     """How far the restarts of one deploy last from the middle of them, at most; never so far that one would start
     before it was closed. Processes that needed 6 to 11 s to come up will do so again."""
-    lasted = [[restart.away_ms for restart in deploy] for deploy in deploys_of(script)]
+    lasted = [[restart.away_ms for restart in deploy] for deploy in deploys]
     return max((min((max(times) - min(times)) // 2, min(times)) for times in lasted), default=0)
 
 

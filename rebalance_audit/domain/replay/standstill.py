@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
+from typing import Final
 
 from rebalance_audit.domain.frozen import quick
 
@@ -24,6 +24,11 @@ class Why(StrEnum):
     """It belongs to a process that is dead, frozen, or busy beyond its poll interval."""
     FIRST_WAIT = "first_wait"
     """The group has just come up, and nobody was given it yet."""
+
+
+BETWEEN_OWNERS: Final = Why.BETWEEN_OWNERS
+OWNER_IDLE: Final = Why.OWNER_IDLE
+"""Asked for by these names where it is done often: compiled code looks a member of an enum up each time."""
 
 
 @quick
@@ -61,19 +66,26 @@ class Standstill:
 class Ledger:
     """Each resource's workers, and since when it has none. It may have two for a while: no standstill."""
 
-    def __init__(self, resources: Iterable[Hashable], *, counts_outages: bool = False) -> None:
+    def __init__(
+        self, resources: Iterable[Hashable], *, counts_outages: bool = False, keeps_stood: bool = True
+    ) -> None:
         self.counts_outages = counts_outages
+        self.keeps_stood = keeps_stood
         self._dark_since: float | None = None
         """The instant since which no process runs at all."""
         self.stood: list[tuple[Hashable, float, float, Why]] = []
-        """The parts of the cost."""
+        """The parts of the cost, if they are kept: to make them takes as long as to find them."""
+        self.stretches = 0
+        """Their number."""
         self.outages_ms = 0.0
         """The part of the cost in which no process ran."""
         self._workers: dict[Hashable, set[Hashable]] = {r: set() for r in resources}
         self._since: dict[Hashable, tuple[float, Why]] = {}
         self._had_owner: set[Hashable] = set()
         self._running: set[Hashable] = set()
-        self._summed, self._sum_ms = 0, 0.0
+        self.cost_ms = 0.0
+        """The cost of standstills that are over. It can only grow."""
+        self._between_owners_ms = self._owner_idle_ms = self._first_wait_ms = 0.0
 
     def appears(self, resource: Hashable) -> None:
         """A new partition: when its topic grew is not in the group's evidence, so its first wait is not counted."""
@@ -91,7 +103,8 @@ class Ledger:
         if not self._running:
             dark_ms = 0.0 if self._dark_since is None else at_ms - self._dark_since
             if self.counts_outages and 0 < dark_ms <= LONGEST_OUTAGE_MS:
-                self.stood += [(resource, at_ms - dark_ms, at_ms, Why.OWNER_IDLE) for resource in self._workers]
+                for resource in self._workers:
+                    self._ends(resource, at_ms - dark_ms, at_ms, Why.OWNER_IDLE)
                 self.outages_ms += dark_ms * len(self._workers)
             for resource, workers in self._workers.items():
                 if not workers:
@@ -116,7 +129,7 @@ class Ledger:
                 continue
             stopped = self._since.pop(resource, None)
             if stopped is not None:
-                self.stood.append((resource, stopped[0], at_ms, stopped[1]))
+                self._ends(resource, stopped[0], at_ms, stopped[1])
             workers.add(process)
             self._had_owner.add(resource)
 
@@ -130,13 +143,6 @@ class Ledger:
             workers.discard(process)
             if not workers and self._running:
                 self._since[resource] = (at_ms, why)
-
-    def cost_so_far_ms(self) -> float:
-        """The cost of standstills that are over. It can only grow."""
-        for _, since_ms, until_ms, _ in islice(self.stood, self._summed, None):
-            self._sum_ms += until_ms - since_ms
-        self._summed = len(self.stood)
-        return self._sum_ms
 
     def are_given_up(self, resources: Iterable[Hashable], at_ms: float) -> None:
         """The group took these from an owner that does not work: from here on they wait for the next owner."""
@@ -155,15 +161,25 @@ class Ledger:
     def finish(self, at_ms: float) -> Standstill:
         for resource in list(self._since):
             self._close(resource, at_ms)
-        cost_ms = dict.fromkeys(Why, 0.0)
-        for _, since_ms, until_ms, why in self.stood:
-            cost_ms[why] += until_ms - since_ms
         return Standstill(
-            between_owners_seconds=cost_ms[Why.BETWEEN_OWNERS] / 1000,
-            owner_idle_seconds=cost_ms[Why.OWNER_IDLE] / 1000,
-            first_wait_seconds=cost_ms[Why.FIRST_WAIT] / 1000,
+            between_owners_seconds=self._between_owners_ms / 1000,
+            owner_idle_seconds=self._owner_idle_ms / 1000,
+            first_wait_seconds=self._first_wait_ms / 1000,
         )
 
     def _close(self, resource: Hashable, at_ms: float) -> None:
         since_ms, why = self._since.pop(resource)
-        self.stood.append((resource, since_ms, at_ms, why))
+        self._ends(resource, since_ms, at_ms, why)
+
+    def _ends(self, resource: Hashable, since_ms: float, until_ms: float, why: Why) -> None:
+        lasted_ms = until_ms - since_ms
+        self.stretches += 1
+        self.cost_ms += lasted_ms
+        if why is BETWEEN_OWNERS:
+            self._between_owners_ms += lasted_ms
+        elif why is OWNER_IDLE:
+            self._owner_idle_ms += lasted_ms
+        else:
+            self._first_wait_ms += lasted_ms
+        if self.keeps_stood:
+            self.stood.append((resource, since_ms, until_ms, why))

@@ -14,14 +14,13 @@ from math import hypot
 from rebalance_audit.domain.client_families import shown
 
 from .assignors import NotAssigned
-from .deploys import deploys_of
 from .in_force import families_in, in_force_of
 from .libraries import properties, refusing, refusing_together
 from .life import Script
 from .outcome import ReplayRun
 from .requests import OF_DEPLOYS, RequestError, requested
 from .settings import GroupSettings
-from .situation import LAST_STEP_MS, Situation, base_of, costs_more, runs_of, settled_after_ms
+from .situation import LAST_STEP_MS, Situation, base_of, costs_more, deploys_in, runs_of, settled_after_ms
 from .standstill import Standstill
 
 LEAST_FIT = 0.9
@@ -156,7 +155,7 @@ def request_of(situation: Situation, pairs: Sequence[str]) -> tuple[dict[str, st
     """RequestError where the settings cannot be."""
     sessions = [life.session_timeout_ms for life in situation.script.lives if life.session_timeout_ms]
     asked, settings = requested(pairs, situation.in_force, situation.slots, min(sessions, default=None))
-    if settings.changes_deploys and not deploys_of(situation.script):
+    if settings.changes_deploys and not deploys_in(situation):
         name = next(name for name in asked if name in OF_DEPLOYS)
         raise RequestError(
             f"--set {name}: the history has no deploy, that is two members that are closed and started again one after "
@@ -271,7 +270,7 @@ def _model_error(situation: Situation, base: Sequence[ReplayRun], runs: Sequence
         - statistics.median(getattr(run.cost, name) for run in base)
         for name in COLUMNS
     )
-    stretches = statistics.median(len(run.stood) for run in runs)
+    stretches = statistics.median(run.stretches for run in runs)
     return hypot(*(CHANGED_ERROR * seconds for seconds in changed), MISSED_SHARE * missed, STRETCH_SECONDS * stretches)
 
 

@@ -179,7 +179,8 @@ def test_a_static_member_of_librdkafka_sends_the_heartbeat_due_when_it_notices()
 @pytest.mark.parametrize(("poll_interval_ended_ms", "last_ms"), [(15_199, 12_100), (15_201, 15_200)])
 def test_no_heartbeat_goes_out_once_the_poll_interval_is_over(poll_interval_ended_ms: int, last_ms: int) -> None:
     """Busy from 10 s on, with heartbeats of 3 s: the one of 9 s was in time, those after it are 100 ms late each."""
-    process = PlayedProcess(a_life("a", 0), None, "a", 6_000, 6_000, busy_since_ms=10_000, beats_from_ms=0)
+    process = PlayedProcess(a_life("a", 0), None, "a", 6_000, 6_000)
+    process.busy_since_ms = 10_000
     always_latest = Mock(uniform=lambda _, latest: latest)
     assert process.last_late_beat_ms(poll_interval_ended_ms, always_latest, 100) == last_ms
 
