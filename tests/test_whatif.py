@@ -123,7 +123,10 @@ def test_without_settings_what_could_help_is_ranked() -> None:
 
 def test_the_text_says_the_fit_first_and_never_shows_control_characters() -> None:
     result = CliRunner().invoke(cli.app, ["whatif", *DEPLOY])
-    assert "replayed as it was: 100% of the rebalances" in result.stdout
+    printed = " ".join(result.stdout.split())
+    assert (
+        "How sure: replayed with the settings that it had, 100% of its rebalances and 100% of their causes" in printed
+    )
     assert result.stdout.isprintable() or set(result.stdout) - {"\n"} == {c for c in result.stdout if c.isprintable()}
 
 
@@ -188,12 +191,33 @@ def test_a_connect_cluster_is_asked_about_its_delay(capsys: pytest.CaptureFixtur
     assert "workers have no such setting" in capsys.readouterr().err
 
 
-def test_a_difference_that_may_be_chance_is_said_with_its_range() -> None:
+@pytest.mark.parametrize(
+    ("saved", "said"),
+    [
+        (
+            (28.3, -4.0, 61.5),
+            "may have helped orders, but that is not sure: 28.3 partition-seconds less in the middle of its replays, "
+            "likely 61.5 less to 4.0 more.",
+        ),
+        (
+            (-9.0, -20.0, 0.5),
+            "may have harmed orders, but that is not sure: 9.0 partition-seconds more in the middle of its replays, "
+            "likely 0.5 less to 20.0 more.",
+        ),
+        (
+            (0.0, -0.9, 0.9),
+            "would have made no difference to orders beyond the spread of its replays: likely 0.9 partition-seconds "
+            "less to 0.9 more.",
+        ),
+    ],
+)
+def test_a_difference_that_may_be_chance_is_said_with_its_range(saved: tuple[float, float, float], said: str) -> None:
     """In the words of the app."""
+    middle, lower, upper = saved
     option = Option(
-        settings={"session.timeout.ms": "30000"}, saved_seconds=28.3, saved_lower_seconds=-4.0, saved_upper_seconds=61.5
+        settings={"session.timeout.ms": "30000"},
+        saved_seconds=middle,
+        saved_lower_seconds=lower,
+        saved_upper_seconds=upper,
     )
-    assert _asked_line("orders", "partition", option) == (
-        "session.timeout.ms=30000 may have helped or harmed orders: 28.3 partition-seconds less in the middle of its "
-        "replays, likely 61.5 less to 4.0 more."
-    )
+    assert _asked_line("orders", "partition", option) == f"session.timeout.ms=30000 {said}"

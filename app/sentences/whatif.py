@@ -5,7 +5,7 @@ from __future__ import annotations
 from app import words
 from app.queries.whatif import Change
 from app.words import Html, fill
-from rebalance_audit.domain.replay.meanings import meanings_of, prices_of
+from rebalance_audit.domain.replay.meanings import leans, meanings_of, prices_of, range_in_doubt
 from rebalance_audit.domain.replay.whatif import Fit, Option
 
 
@@ -24,12 +24,18 @@ def outcome(change: Change, unit: str) -> Html:
             a=f"{-upper:,.1f}",
             b=f"{-lower:,.1f}",
         )
+    if not leans(saved, lower, upper or 0.0):
+        return fill(
+            "{settings} would have made no difference beyond the spread of its replays: likely {range}.",
+            settings=settings,
+            range=range_in_doubt(lower, upper or 0.0, f"{unit}-seconds"),
+        )
     return fill(
-        "{settings} may have helped or harmed: {change} in the middle of its replays, likely {a} less to {b} more.",
+        "{settings} may have {helped}, but that is not sure: {change} in the middle of its replays, likely {range}.",
         settings=settings,
-        change=f"{abs(saved):,.1f} {unit}-seconds {'less' if saved >= 0 else 'more'}",
-        a=f"{upper or 0.0:,.1f}",
-        b=f"{max(0.0, -lower):,.1f}",
+        helped="helped" if saved > 0 else "harmed",
+        change=f"{abs(saved):,.1f} {unit}-seconds {'less' if saved > 0 else 'more'}",
+        range=range_in_doubt(lower, upper or 0.0),
     )
 
 

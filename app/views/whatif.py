@@ -10,7 +10,7 @@ from app.queries.whatif import Change
 from app.words import Html, fill
 from rebalance_audit.domain.client_families import Families, families_shown
 from rebalance_audit.domain.replay.libraries import LACKING, properties
-from rebalance_audit.domain.replay.meanings import beyond_pauses
+from rebalance_audit.domain.replay.meanings import beyond_pauses, leans, range_in_doubt
 
 MOST = 1_000
 
@@ -30,7 +30,11 @@ def verdict(c: Change) -> str:
             f"costs {-c.saved_seconds:,.1f} s more (likely {-c.saved_upper_seconds:,.1f} to "
             f"{-c.saved_lower_seconds:,.1f})"
         )
-    return f"may help or harm ({-c.saved_upper_seconds:+,.1f} to {-c.saved_lower_seconds:+,.1f} s)"
+    ends = (c.saved_lower_seconds, c.saved_upper_seconds)
+    if not leans(c.saved_seconds, *ends):
+        return f"no difference that stands out ({range_in_doubt(*ends, 's')})"
+    what = f"save {c.saved_seconds:,.1f} s" if c.saved_seconds > 0 else f"cost {-c.saved_seconds:,.1f} s more"
+    return f"may {what}, not sure ({range_in_doubt(*ends)})"
 
 
 def fit(c: Change) -> str:

@@ -192,12 +192,16 @@ def _first_line(group: str, unit: str, fit: Fit, found: Sequence[Option], is_ask
     if is_asked:
         return _asked_line(group, unit, found[0])
     best = next((o for o in found if (o.saved_lower_seconds or 0.0) > 0), None)
-    if best is None or best.saved_seconds is None:
-        return f"No setting that was tried would have saved {group} more than the spread of its replays."
-    return _asked_line(group, unit, best)
+    if best is not None:
+        return _asked_line(group, unit, best)
+    first = found[0] if found else None
+    nearest = "" if first is None or not _may_help(first) else f" {_asked_line(group, unit, first)}"
+    return f"No setting that was tried is sure to save {group} anything.{nearest}"
 
 
 def _asked_line(group: str, unit: str, option: Option) -> str:
+    from rebalance_audit.domain.replay.meanings import leans, range_in_doubt
+
     settings = " and ".join(f"{name}={value}" for name, value in option.settings.items())
     saved, lower, upper = option.saved_seconds, option.saved_lower_seconds, option.saved_upper_seconds
     if saved is None or lower is None or upper is None:
@@ -210,11 +214,25 @@ def _asked_line(group: str, unit: str, option: Option) -> str:
         return (
             f"{settings} would have cost {group} {-saved:.1f} {unit}-seconds more ({-upper:.1f} \u2026 {-lower:.1f})."
         )
-    middle = f"{abs(saved):,.1f} {unit}-seconds {'less' if saved >= 0 else 'more'}"
+    if not leans(saved, lower, upper):
+        return (
+            f"{settings} would have made no difference to {group} beyond the spread of its replays: likely "
+            f"{range_in_doubt(lower, upper, f'{unit}-seconds')}."
+        )
+    helped, less = ("helped", "less") if saved > 0 else ("harmed", "more")
     return (
-        f"{settings} may have helped or harmed {group}: {middle} in the middle of its replays, likely {upper:,.1f} "
-        f"less to {max(0.0, -lower):,.1f} more."
+        f"{settings} may have {helped} {group}, but that is not sure: {abs(saved):,.1f} {unit}-seconds {less} in the "
+        f"middle of its replays, likely {range_in_doubt(lower, upper)}."
     )
+
+
+def _may_help(option: Option) -> bool:
+    from rebalance_audit.domain.replay.meanings import leans
+
+    saved, lower, upper = option.saved_seconds, option.saved_lower_seconds, option.saved_upper_seconds
+    if saved is None or lower is None or upper is None:
+        return False
+    return saved > 0 and leans(saved, lower, upper)
 
 
 def _was_so_already(option: Option) -> bool:
@@ -239,8 +257,8 @@ def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Opt
         3,
     )
     yield from hanging(
-        f"replayed as it was: {fit.rebalances:.0%} of the rebalances, {fit.causes:.0%} of the causes, "
-        f"{fit.cost_seconds:.1f} {unit}-seconds",
+        f"How sure: replayed with the settings that it had, {fit.rebalances:.0%} of its rebalances and "
+        f"{fit.causes:.0%} of their causes came out again, and {fit.cost_seconds:.1f} {unit}-seconds.",
         width,
         3,
     )
@@ -250,7 +268,7 @@ def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Opt
         return
     yield from hanging(
         f"{meaning_of_unit(unit)} Ranges hold nine in ten replays. "
-        "Two real runs of one script differ by up to 1.5 times: a saving below that may not show in a single deploy.",
+        "Two real runs of the same deploy differ by up to 1.5 times: a smaller saving may not show in the next one.",
         width,
         3,
     )
@@ -263,11 +281,14 @@ def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Opt
         if option.refused is not None:
             yield from hanging(f"    refused: {option.refused}", width, 6)
             continue
-        for meaning in meanings_of(option.settings):
-            yield from hanging(f"    {meaning}", width, 6)
         yield from hanging(f"    {option.why}", width, 6)
-        for price in prices_of(option.settings, option.in_force):
-            yield from hanging(f"    its price: {price}", width, 6)
+        for lead, sentences in (
+            ("what it does", meanings_of(option.settings)),
+            ("its price", prices_of(option.settings, option.in_force)),
+        ):
+            for sentence in sentences:
+                text = sentence if len(option.settings) > 1 else sentence.partition(": ")[2]
+                yield from hanging(f"    {lead}: {text}", width, 6)
         if (option.saved_seconds or 0) > 0:
             for client, lines in option.properties.items():
                 yield from (f"    {client:<12} {line}" for line in lines)

@@ -61,24 +61,38 @@ def _by_name(settings: Sequence[str] | None) -> dict[str, str] | None:
 
 
 def _as_text(weighed: FleetWeighed, rows: list[dict[str, Any]], days: int) -> Iterator[str]:
-    from rebalance_audit.domain.replay.meanings import beyond_pauses
+    from rebalance_audit.domain.replay.meanings import beyond_pauses, prices_of
 
     width = output_width()
     share = weighed.cost_seconds / weighed.cost_of_all_seconds if weighed.cost_of_all_seconds else 1.0
     yield from hanging(
-        f"Replayed {weighed.groups:,} of {weighed.groups_with_cost:,} groups with downtime in the last {days} days, "
-        f"the costliest first: {share:.0%} of {weighed.cost_of_all_seconds:,.1f} s.",
+        f"Replayed {weighed.groups:,} of the {weighed.groups_with_cost:,} groups that stood still in the last {days} "
+        f"days, the costliest first: {share:.0%} of all {weighed.cost_of_all_seconds:,.1f} s. Each second is one "
+        "partition or task that nobody works on for a second.",
         width,
         3,
     )
     if not rows:
         yield from hanging(
-            "No change of settings saves more than its own spread; `whatif GROUP` shows a group's options.", width, 3
+            "No change of settings is sure to save anything; `whatif GROUP` shows what was tried for a group.", width, 3
         )
         return
     for row in rows:
         yield ""
-        yield from hanging(f"  {row['group_id']} on {row['cluster_id']}   {'  '.join(row['settings'])}", width, 6)
+        was = _by_name(row["in_force"]) or {}
+        asked = _by_name(row["settings"]) or {}
+        settings = (f"{name}={value} (was {was.get(name, 'not known')})" for name, value in asked.items())
+        yield from hanging(f"  {row['group_id']} on {row['cluster_id']}   {'  '.join(settings)}", width, 6)
         yield from hanging(f"    {row['why']}", width, 6)
+        for price in prices_of(asked, was):
+            yield from hanging(f"    its price: {price if len(asked) > 1 else price.partition(': ')[2]}", width, 6)
+        if row["fit_causes"] is not None:
+            yield from hanging(
+                f"    how sure: with the settings that it had, {row['fit_causes']:.0%} of the causes came out again",
+                width,
+                6,
+            )
         if (beyond := beyond_pauses(row["beyond_pauses_seconds"])) is not None:
             yield from hanging(f"    {beyond}", width, 6)
+    yield ""
+    yield from hanging("`rebalance-audit whatif GROUP -w W` says what to paste, and what else was tried.", width, 3)

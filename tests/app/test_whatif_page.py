@@ -99,12 +99,19 @@ def test_what_saves_for_certain_is_listed_before_what_may_be_chance(
         SAVES, group_id="unsure-app", saved_seconds=20.0, saved_lower_seconds=-5.0, saved_upper_seconds=45.0
     )
     said = page_of(tmp_path / "w", monkeypatch, SAVES, unsure)
-    assert said.index("orders-app") < said.index("unsure-app") < said.index("may help or harm (-45.0 to +5.0 s)")
+    assert (
+        said.index("orders-app")
+        < said.index("unsure-app")
+        < said.index("may save 20.0 s, not sure (45.0 less to 5.0 more)")
+    )
     of_group = page_of(tmp_path / "w", monkeypatch, unsure, cluster="c1", group="unsure-app")
     assert (
-        "may have helped or harmed: 20.0 partition-seconds less in the middle of its replays, likely 45.0 less to 5.0 "
-        "more." in of_group
+        "may have helped, but that is not sure: 20.0 partition-seconds less in the middle of its replays, likely 45.0 "
+        "less to 5.0 more." in of_group
     )
+    nothing = replace(unsure, saved_seconds=0.0, saved_lower_seconds=-0.9, saved_upper_seconds=0.9)
+    of_group = page_of(tmp_path / "w2", monkeypatch, nothing, cluster="c1", group="unsure-app")
+    assert "no difference beyond the spread of its replays: likely 0.9 partition-seconds less to 0.9 more." in of_group
 
 
 def test_a_group_shows_what_helps_and_what_would_cost_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

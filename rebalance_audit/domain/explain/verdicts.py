@@ -9,6 +9,7 @@ from typing import overload
 
 from rebalance_audit.domain.detect.client_advice import WEIGH_STATIC, WEIGH_STICKY, WEIGHS
 from rebalance_audit.domain.detect.wording import listed
+from rebalance_audit.domain.replay.meanings import leans, range_in_doubt
 from rebalance_audit.domain.replay.settings import ADVISED_WITHOUT_ASKING
 
 ADVISED: Mapping[str, tuple[str, ...]] = {
@@ -45,7 +46,11 @@ class SettingsVerdict:
             return f"{with_} {-self.saved:,.1f} {unit}-seconds (likely {-self.upper:,.1f} to {-self.lower:,.1f}) more"
         if self.lower > 0:
             return f"{with_} {self.saved:,.1f} {unit}-seconds (likely {self.lower:,.1f} to {self.upper:,.1f}) less"
-        return f"{with_} {max(0.0, -self.lower):,.1f} {unit}-seconds more to {self.upper:,.1f} {unit}-seconds less"
+        in_doubt = f"likely {range_in_doubt(self.lower, self.upper, f'{unit}-seconds')}"
+        if not leans(self.saved, self.lower, self.upper):
+            return f"{with_} as long, within the spread of its replays ({in_doubt})"
+        less = "less" if self.saved > 0 else "more"
+        return f"{with_} {abs(self.saved):,.1f} {unit}-seconds {less}, but that is not sure ({in_doubt})"
 
 
 def verdict(

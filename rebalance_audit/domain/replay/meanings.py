@@ -123,6 +123,18 @@ def meanings_of(settings: Mapping[str, str]) -> list[str]:
     return found
 
 
+def leans(saved: float, lower: float, upper: float) -> bool:
+    """Whether replays say which of saving and harm is likelier, although their range has both: their middle is farther
+    from no difference than the other end of the range."""
+    return saved > -lower if saved > 0 else -saved > upper
+
+
+def range_in_doubt(lower: float, upper: float, unit: str = "") -> str:
+    """The range of a saving that may be harm. `unit`: what its numbers count, if that is not said before."""
+    counted = f" {unit}" if unit else ""
+    return f"{max(0.0, upper):,.1f}{counted} less to {max(0.0, -lower):,.1f} more"
+
+
 def beyond_pauses(seconds: float | None) -> str | None:
     """Why the cost as measured is higher than the sum of the group's pauses; None where it is not, or not by enough to
     be seen."""

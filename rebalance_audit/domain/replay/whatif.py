@@ -17,6 +17,7 @@ from .assignors import NotAssigned
 from .in_force import families_in, in_force_of
 from .libraries import properties, refusing, refusing_together
 from .life import Script
+from .meanings import leans, range_in_doubt
 from .outcome import ReplayRun
 from .requests import OF_DEPLOYS, RequestError, requested
 from .settings import GroupSettings
@@ -38,9 +39,9 @@ STRETCH_SECONDS = 0.01
 """How long members take to react, stop and start differs by so much from machine to machine, for each time that a
 partition stands still."""
 COLUMNS = {
-    "owner_idle_seconds": "with an owner that was gone or too slow",
-    "between_owners_seconds": "between two owners",
-    "first_wait_seconds": "before the first assignment",
+    "owner_idle_seconds": "standing still while the owner was gone or too slow",
+    "between_owners_seconds": "standing still on the way from one owner to the next",
+    "first_wait_seconds": "waiting for the first assignment",
 }
 """Of a Standstill, in words."""
 SMALL_SHARE = 0.05
@@ -305,9 +306,14 @@ def _why(runs: Sequence[ReplayRun], others: Sequence[ReplayRun], option: Option)
     total = before.standstill_seconds
     was, is_now = len(base.rebalances), option.rebalances
     count = f"as many rebalances ({was})" if was == is_now else f"{is_now} rebalances instead of {was}"
-    if lower <= 0 <= upper or abs(saved) < SMALL_SHARE * total:
-        lower = round(lower, 1) + 0.0  # -0.0 is 0.0 then
-        verdict = f"no saving that stands out (between {lower:.1f} and {upper:.1f} s of {total:.1f} s)"
+    in_doubt, is_small = f"likely {range_in_doubt(lower, upper, 's')}", abs(saved) < SMALL_SHARE * total
+    if lower <= 0 <= upper and (is_small or not leans(saved, lower, upper)):
+        verdict = f"no difference beyond the spread of the replays of {total:.1f} s ({in_doubt})"
+    elif lower <= 0 <= upper:
+        what = f"save {saved:.1f} s of" if saved > 0 else f"cost {-saved:.1f} s more than"
+        verdict = f"may {what} {total:.1f} s, but that is not sure ({in_doubt})"
+    elif is_small:
+        verdict = f"hardly any difference: {abs(saved):.1f} s {'less' if saved > 0 else 'more'} of {total:.1f} s"
     elif saved > 0:
         verdict = f"saves {saved:.1f} s of {total:.1f} s (likely {lower:.1f} to {upper:.1f})"
     else:
@@ -328,9 +334,9 @@ def _fewer_dark(runs: Sequence[ReplayRun], others: Sequence[ReplayRun]) -> list[
 def _dark(fewer_seconds: float, least: float) -> Iterable[str]:
     """The cost in which no process runs at all, where the settings change it."""
     if fewer_seconds >= least:
-        yield f"in {fewer_seconds:.1f} s of these no member ran: no saving if the group was stopped on purpose"
+        yield f"in {fewer_seconds:.1f} s of what is saved no member ran: no saving if the group was stopped on purpose"
     elif fewer_seconds <= -least:
-        yield f"no member runs in {-fewer_seconds:.1f} s of these"
+        yield f"in {-fewer_seconds:.1f} s of what it costs no member runs"
 
 
 def _price(before: GroupSettings, after: GroupSettings) -> str:

@@ -27,7 +27,14 @@ ADVICE = f"A group.instance.id spares the others, {WEIGH_STATIC}. A shorter sess
     [
         ((-43.3, -59.9, -36.6), "for 43.3 partition-seconds (likely 36.6 to 59.9) more"),
         ((9.5, 3.2, 16.6), "for 9.5 partition-seconds (likely 3.2 to 16.6) less"),
-        ((5.7, -0.7, 12.3), "for 0.7 partition-seconds more to 12.3 partition-seconds less"),
+        (
+            (5.7, -0.7, 12.3),
+            "for 5.7 partition-seconds less, but that is not sure (likely 12.3 partition-seconds less to 0.7 more)",
+        ),
+        (
+            (0.0, -0.9, 0.9),
+            "for as long, within the spread of its replays (likely 0.9 partition-seconds less to 0.9 more)",
+        ),
     ],
 )
 def test_advice_says_what_the_replay_says(saved: tuple[float, float, float], said: str) -> None:

@@ -82,4 +82,4 @@ def test_an_outage_that_a_deploy_in_another_order_would_not_have_is_named() -> N
     option = option_of(stopped_for(100_000), ["deploy.order=one-by-one"])
     assert option.saved_seconds == pytest.approx(400, abs=30)
     assert "in 400" in option.why or "in 39" in option.why
-    assert "s of these no member ran: no saving if the group was stopped on purpose" in option.why
+    assert "s of what is saved no member ran: no saving if the group was stopped on purpose" in option.why
