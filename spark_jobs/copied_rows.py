@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
+from rebalance_audit.domain import tables
 from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.group_rows import GroupReader, rows_of_groups
 from spark_jobs.stages.stage import Run
@@ -15,13 +16,14 @@ from spark_jobs.task_files import ASKED_AT_MOST, WRITTEN, TaskWriter
 def rows_or_files(
     context: Run, engine: Engine, table: str, version: int, scope: pa.Table, folder: str
 ) -> pa.Table | list[str]:
-    """The rows that a table of silver has of these groups: those of many groups in files of the table of gold with the
-    same rows, which tasks write."""
+    """The rows that a table of silver has of these groups, with the columns of the table of gold: those of many groups
+    in files, which tasks write."""
+    of_gold = table.replace("silver.", "gold.")
+    columns = [column.name for column in tables.BY_NAME[of_gold].columns]
     if scope.num_rows <= ASKED_AT_MOST:
-        return rows_of_groups(context.warehouse, table, None, scope, version=version)
-    files, columns = context.warehouse.files(table, version), context.warehouse.schema(table).names
-    reader = GroupReader(files={table: files}, columns={table: columns}, groups=scope)
-    copying = _copying(table.replace("silver.", "gold."), folder, engine.share(reader))
+        return rows_of_groups(context.warehouse, table, columns, scope, version=version)
+    reader = GroupReader(files={table: context.warehouse.files(table, version)}, columns={table: columns}, groups=scope)
+    copying = _copying(of_gold, folder, engine.share(reader))
     return [str(file) for file in engine.spread(reader.work(), copying, WRITTEN)["file"].to_pylist()]
 
 

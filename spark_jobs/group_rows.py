@@ -30,6 +30,8 @@ _ROWS_AT_MOST = 5_000
 """If more rows than this changed, reading whole groups costs no more."""
 Place = tuple[str, str]
 """Cluster and group."""
+PLACE = "place"
+"""The column with a rebalance's place in its group's history."""
 
 
 def places_table(places: Iterable[Place]) -> pa.Table:
@@ -119,28 +121,47 @@ class GroupReader:
     """By column of lists of structs: the fields that are wanted of these, where not all are."""
     packed: Collection[str] = ()
     """Columns of lists of structs that `histories` makes objects of when they are asked for (spark_jobs/packed.py)."""
+    floors: Mapping[Place, int] = field(default_factory=dict)
+    """For some of the groups, the least `place` that is wanted, of tables that have one."""
     _wanted: dict[tuple[str, str], int] = field(default_factory=dict, init=False, repr=False)
-    """The keys in `groups`, made once in each task that reads."""
+    """The keys in `groups`, each with its floor and one: made once in each task that reads."""
 
     def work(self) -> pa.Table:
         """The reading to do, for `Engine.spread` and `Engine.gather`, in the order of the keys. What a task writes is
         then in that order, too, so that a file and a row group hold neighbours."""
         work = row_groups(self.files, self.column, set(self.groups[self.column].to_pylist()))
+        if self.floors:
+            work = work.filter(pa.array(self._may_reach(work), pa.bool_()))
         first = [held_in(file, self.column)[at].first for _, file, at in zip(*work.to_pydict().values(), strict=True)]
         return work.take(pa.array(sorted(range(len(first)), key=lambda at: first[at] or ""), pa.int64()))
+
+    def _may_reach(self, work: pa.Table) -> list[bool]:
+        """Whether each of these row groups may have a place that is not below the floor of its group."""
+        floors: dict[str, int] = {}
+        for cluster_id, key in zip(
+            *(self.groups[name].to_pylist() for name in ("cluster_id", self.column)), strict=True
+        ):
+            floor = self.floors.get((cluster_id, key), 0)
+            floors[key] = min(floor, floors.get(key, floor))
+        test = Least(PLACE, self.column, floors).row_group_test()
+        places = zip(*(work[name].to_pylist() for name in work.schema.names), strict=True)
+        return [PLACE not in self.columns[table] or test(file, number) for table, file, number in places]
 
     def batches(self, named: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """The groups' rows in what one row of `work` names."""
         table = named["table"]
         columns = self.columns[table]
-        place = ("cluster_id", self.column)
+        has_floors = bool(self.floors) and PLACE in columns
+        place = ("cluster_id", self.column, PLACE) if has_floors else ("cluster_id", self.column)
         if not self._wanted:
-            self._wanted.update(dict.fromkeys(zip(*(self.groups[name].to_pylist() for name in place), strict=True), 1))
+            keys = zip(*(self.groups[name].to_pylist() for name in place[:2]), strict=True)
+            self._wanted.update((key, 1 + self.floors.get(key, 0)) for key in keys)
         wanted = self._wanted
 
         def flags_of(rows: pa.RecordBatch) -> Flags:
-            flags: Flags = numbers_of(rows["cluster_id"], rows[self.column], wanted) > 0
-            return flags
+            numbers = numbers_of(rows["cluster_id"], rows[self.column], wanted)
+            flags: Flags = numbers > 0
+            return flags & (rows[PLACE].to_numpy() >= numbers - 1) if has_floors else flags
 
         # If little is new, nothing is wanted from most files.
         only_if = (place, lambda head: bool(flags_of(head).any()))

@@ -85,7 +85,7 @@ DETECT = Stage(
         "bronze.record",
         "bronze.source",
     ),
-    writes=("silver.finding",),
+    writes=("silver.judged_era", "silver.finding"),
     law="a finding names evidence; the same input gives the same finding id",
 )
 PUBLISH = Stage(

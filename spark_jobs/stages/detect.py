@@ -1,8 +1,9 @@
 """detect: silver.measured_rebalance, .connect_task, .contradiction, .group_event, .undecoded, .reassignment_finding,
-bronze -> silver.finding.
+bronze -> silver.judged_era, silver.finding.
 
-Rows in:  the whole measured history of each group with anything new, or of which time alone may change what was found.
-Rows out: one per finding, in place of that group's findings before.
+Rows in:  the measured history of each group with anything new, or of which time alone may change what was found: all of
+          it, or of a long one the eras from the news on.
+Rows out: one per finding, in place of that group's findings before; one per era that has ended.
 Law:      a finding names evidence; the same input gives the same finding id; time is the evidence's end, not now.
 
     three measured rebalances of orders                        silver.finding
@@ -36,10 +37,12 @@ from rebalance_audit.domain.detect import (
     copy_conflict_findings,
     coverage_findings,
     detect_group,
+    judged_eras,
     source_of,
     undecoded_findings,
 )
 from rebalance_audit.domain.detect.due import FIRST_STEP_MS, longest_hold_ms, may_begin, may_differ
+from rebalance_audit.domain.incidents.around import NOTHING_NEW
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, record_ref, to_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
@@ -47,6 +50,7 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import greatest, row_groups_of
 from spark_jobs.clock_steps import with_steps
 from spark_jobs.coverage import ledger
+from spark_jobs.eras import EraStart, era_row, starts, with_eras
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
 from spark_jobs.group_rows import GroupReader, Place, files_since, places_table, rows_with
 from spark_jobs.histories import GroupFold, ObjectsByTable, histories
@@ -56,7 +60,7 @@ from spark_jobs.loud import Left, as_noted, leave, left_before, loud_ids
 from spark_jobs.plan import DETECT
 from spark_jobs.stages.stage import Batch, Run, added_files, nothing_new
 
-NAME, INPUTS, (OUTPUT,) = DETECT.name, DETECT.reads, DETECT.writes
+NAME, INPUTS, (ERAS, OUTPUT) = DETECT.name, DETECT.reads, DETECT.writes
 REBALANCES, TASKS = "silver.measured_rebalance", "silver.connect_task"
 REASSIGNMENTS, CONTRADICTIONS = "silver.reassignment_finding", "silver.contradiction"
 _KINDS = {REBALANCES: Rebalance, TASKS: ConnectTask}
@@ -68,7 +72,7 @@ def run(context: Run) -> bool:
     noted = context.warehouse.recall(NAME)
     left = left_before(context.warehouse, noted, context.warehouse.files(REBALANCES))
     context.has_left |= context.may_wait and bool(left)
-    batch = context.next_batch(NAME, INPUTS, (OUTPUT,))
+    batch = context.next_batch(NAME, INPUTS, (ERAS, OUTPUT))
     if batch is None:
         if context.may_wait or not left:
             return False
@@ -79,9 +83,11 @@ def run(context: Run) -> bool:
     changed = context.warehouse.changed_keys(
         REASSIGNMENTS, ["cluster_id"], batch.since[REASSIGNMENTS], batch.until[REASSIGNMENTS]
     )
-    groups, still_left = _judged(context, batch, _groups(context, batch, seen), left)
-    if still_left.keys() - left.keys():  # before the commit, which takes the news of these groups as worked on
-        context.warehouse.remember(NAME, {**noted, "left": as_noted(left | still_left)})
+    groups, starting, still_left = _judged(context, batch, _groups(context, batch, seen), left)
+    early = {place: 0 for place, start in starting.items() if start.is_early}
+    if early or any(at < left.get(place, NOTHING_NEW) for place, at in still_left.items()):
+        # Before the commits, which take the news of these groups as worked on.
+        context.warehouse.remember(NAME, {**noted, "left": as_noted(left | still_left | early)})
     news = {*changed.column("cluster_id").to_pylist(), *(row["cluster_id"] for row in about_evidence)}
     clusters = pa.array(sorted({*seen, *news}), pa.string())
     without_group = pa.table({"cluster_id": clusters, "group_id": pa.nulls(len(clusters), pa.string())})
@@ -89,9 +95,14 @@ def run(context: Run) -> bool:
     engine = context.engine_for([file for name in (REBALANCES, TASKS) for file in added_files(context, name, batch)])
     with context.staging_folder() as folder, context.staged(OUTPUT, rows_to_table(OUTPUT, about_evidence)) as files:
         if groups.num_rows:
-            found = histories(engine, _histories_of(context, batch, groups), _KINDS, _detector(context, seen), folder)
+            reader = _histories_of(context, batch, groups, starting)
+            found = histories(engine, reader, _KINDS, _detector(context, seen, starting), folder)
             files += found.get(OUTPUT, [])
-        context.replace(OUTPUT, files, keys, batch.batch_id, batch.transaction)
+            ended = found.get(ERAS, [])
+            if ended or context.warehouse.files(ERAS):
+                of_groups = with_eras(groups, starting)
+                context.replace(ERAS, ended, of_groups, batch.batch_id, batch.transaction, since="era")
+        context.replace(OUTPUT, files, with_eras(keys, starting), batch.batch_id, batch.transaction, since="era")
     if context.awaited is None:
         # After the commit: if this is lost, more groups are looked at again.
         note = {"seen_until_ms": seen, "limits": _limits_text(context), "left": as_noted(still_left)}
@@ -99,16 +110,19 @@ def run(context: Run) -> bool:
     return True
 
 
-def _judged(context: Run, batch: Batch, groups: pa.Table, left: Left) -> tuple[pa.Table, Left]:
-    """The groups to judge in this run, and loud ones that are left to a later run."""
+def _judged(context: Run, batch: Batch, groups: pa.Table, left: Left) -> tuple[pa.Table, dict[Place, EraStart], Left]:
+    """The groups to judge in this run, where long ones begin, and loud ones that are left to a later run, each with the
+    place from which on it is not judged yet."""
     still_left: Left = {}
     loud = loud_ids(context.warehouse.files(REBALANCES, batch.until[REBALANCES])) if context.may_wait else ()
     judged = set(left)
     judged.update(zip(*(groups[name].to_pylist() for name in GROUP), strict=True))
+    starting = starts(context, batch, judged, left, is_all=context.again)
     for place in judged:
         if place[1] in loud:
-            leave(context, still_left, place)
-    return places_table(judged - still_left.keys()), still_left
+            start = starting.pop(place, None)
+            leave(context, still_left, place, 0 if start is None else start.first_place)
+    return places_table(judged - still_left.keys()), starting, still_left
 
 
 def _groups(context: Run, batch: Batch, seen: Mapping[str, int]) -> pa.Table:
@@ -177,7 +191,7 @@ def _limits_text(context: Run) -> str:
     return repr(context.limits)
 
 
-def _histories_of(context: Run, batch: Batch, groups: pa.Table) -> GroupReader:
+def _histories_of(context: Run, batch: Batch, groups: pa.Table, starting: Mapping[Place, EraStart]) -> GroupReader:
     return GroupReader(
         files={name: context.warehouse.files(name, batch.until[name]) for name in (REBALANCES, TASKS)},
         columns={
@@ -187,22 +201,33 @@ def _histories_of(context: Run, batch: Batch, groups: pa.Table) -> GroupReader:
         groups=groups,
         fields={"members": ASKED_OF_MEMBERS, "movements": ASKED_OF_MOVEMENTS},
         packed=("movements",),
+        floors={place: start.first_place for place, start in starting.items()},
     )
 
 
-def _detector(context: Run, seen: dict[str, int]) -> GroupFold:
+def _detector(context: Run, seen: dict[str, int], starting: Mapping[Place, EraStart]) -> GroupFold:
     limits, awaited = context.limits, context.awaited
     before: dict[str, int] = {} if awaited is None else context.warehouse.recall(NAME).get("seen_until_ms", {})
 
     def detect(place: Place, known: ObjectsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
         cluster_id, group_id = place
+        of_group = limits(cluster_id, group_id)
         intervals: list[ConnectTask] = sorted(
             known[TASKS], key=lambda t: (t.connector, t.task if t.task is not None else -1, t.from_ms, t.state)
         )
         is_whole = awaited is None or place in awaited
         end_ms = seen.get(cluster_id) if is_whole else before.get(cluster_id)  # the commits since then wait
-        for finding in detect_group(known[REBALANCES], intervals, limits(cluster_id, group_id), seen_until_ms=end_ms):
-            yield OUTPUT, to_row(finding) | {"group_id": group_id}
+        if (start := starting.get(place)) is None:
+            for finding in detect_group(known[REBALANCES], intervals, of_group, seen_until_ms=end_ms):
+                yield OUTPUT, to_row(finding) | {"group_id": group_id}
+            return
+        for judged in judged_eras(
+            known[REBALANCES], of_group, seen_until_ms=end_ms, first_place=start.first_place, carried=start.carried
+        ):
+            for finding in judged.findings:
+                yield OUTPUT, to_row(finding) | {"group_id": group_id, "era": judged.number}
+            if not judged.is_last:
+                yield ERAS, era_row(place, of_group, judged)
 
     return detect
 

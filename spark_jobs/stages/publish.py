@@ -170,7 +170,8 @@ def _findings(context: Run, engine: Engine, version: int, scope: pa.Table, folde
     is_group = pc.is_valid(scope["group_id"])
     of_groups_ = rows_or_files(context, engine, FINDINGS, version, scope.filter(is_group), folder)
     clusters = pc.unique(scope.filter(pc.invert(is_group))["cluster_id"]).to_pylist()
-    of_none = rows_with(context.warehouse, FINDINGS, None, {"group_id": [None], "cluster_id": clusters}, version)
+    columns = [c.name for c in tables.BY_NAME["gold.finding"].columns]
+    of_none = rows_with(context.warehouse, FINDINGS, columns, {"group_id": [None], "cluster_id": clusters}, version)
     if isinstance(of_groups_, pa.Table):
         return pa.concat_tables([of_groups_, of_none])
     return [*of_groups_, *written_in("gold.finding", of_none.to_batches(), folder)]

@@ -78,6 +78,7 @@ def test_every_check_passed_and_was_written_down(at_once: Warehouse) -> None:
         "silver.reopening",
         "gold.standstill",
         "silver.checkpoint",  # no history here is longer than a window
+        "silver.judged_era",  # or than an era
         "gold.connect_task",
         # nobody reassigned anything in these captures of one broker
         *(

@@ -73,7 +73,7 @@ def unbalanced(history: History) -> list[Finding]:
     """
     uneven = _by_rebalance(history, lambda step: _unevenness(history, step))
     found: list[Finding] = []
-    for spell in _held(history, uneven):
+    for spell in _held(history, "RB010", uneven):
         loads: dict[str, int] = uneven[spell.last.rebalance.rebalance_id]
         most, fewest = max(loads.values()), min(loads.values())
         idle = sum(1 for n in loads.values() if n == 0)
@@ -98,7 +98,7 @@ def no_owner(history: History) -> list[Finding]:
     """
     without = _by_rebalance(history, lambda step: step.rebalance.unassigned_count)
     found: list[Finding] = []
-    for spell in _held(history, without):
+    for spell in _held(history, "RB013", without):
         count = max(without[s.rebalance.rebalance_id] for s in spell.steps)
         noun = "task" if spell.first.rebalance.protocol_type == "connect" else "partition"
         lost = [m.resource for s in spell.steps for m in s.rebalance.movements if m.kind == MovementKind.REVOKED]
@@ -107,9 +107,9 @@ def no_owner(history: History) -> list[Finding]:
             spell.extent,
             severity=Severity.CRITICAL if spell.is_open else Severity.WARNING,
             title=f"{counted(count, noun)} of {history.group} {'are' if spell.is_open else 'were'} without "
-            f"an owner for {duration(spell.to_ms - spell.first.at_ms)}" + (" now" if spell.is_open else ""),
+            f"an owner for {duration(spell.to_ms - spell.since_ms)}" + (" now" if spell.is_open else ""),
             detail=f"Taken away: {folded(lost)}" if lost else None,
-            numbers={"unassigned_count": count, "duration_ms": spell.to_ms - spell.first.at_ms},
+            numbers={"unassigned_count": count, "duration_ms": spell.to_ms - spell.since_ms},
             advice="Restart the group's leader (the member that assigns) and compare the members' subscriptions; a "
             "static leader that restarts can leave new partitions unassigned.",
             evidence=refs_of((spell.first, spell.last)),
@@ -124,14 +124,14 @@ def subscriptions_differ(history: History) -> list[Finding]:
     """
     differing = _by_rebalance(history, lambda step: _difference(step.rebalance))
     found: list[Finding] = []
-    for spell in _held(history, differing, history.limits.quiet_ms):
+    for spell in _held(history, "RB015", differing, history.limits.quiet_ms):
         what = differing[spell.last.rebalance.rebalance_id]
         found += history.finding(
             "RB015",
             spell.extent,
             severity=Severity.INFO,
-            title=f"Members of {history.group} differ for {duration(spell.to_ms - spell.first.at_ms)}: {what}",
-            numbers={"duration_ms": spell.to_ms - spell.first.at_ms, "rebalance_count": len(spell.steps)},
+            title=f"Members of {history.group} differ for {duration(spell.to_ms - spell.since_ms)}: {what}",
+            numbers={"duration_ms": spell.to_ms - spell.since_ms, "rebalance_count": len(spell.steps)},
             advice="Give applications with different topics group ids of their own: each rebalance of one stops the "
             "other.",
             evidence=refs_of((spell.first, spell.last)),
@@ -146,7 +146,7 @@ def worker_imbalance(history: History) -> list[Finding]:
     """
     spread = _by_rebalance(history, lambda step: _worker_loads(history, step))
     found: list[Finding] = []
-    for spell in _held(history, spread):
+    for spell in _held(history, "CN004", spread):
         noun, loads = spread[spell.last.rebalance.rebalance_id]
         found += history.finding(
             "CN004",
@@ -154,11 +154,11 @@ def worker_imbalance(history: History) -> list[Finding]:
             severity=Severity.INFO,
             title=f"Workers of {history.group} are unevenly loaded: "
             f"{'/'.join(str(n) for n in sorted(loads, reverse=True))} {noun}s for "
-            f"{duration(spell.to_ms - spell.first.at_ms)}",
+            f"{duration(spell.to_ms - spell.since_ms)}",
             numbers={
                 "loads": sorted(loads, reverse=True),
                 "kind": noun,
-                "duration_ms": spell.to_ms - spell.first.at_ms,
+                "duration_ms": spell.to_ms - spell.since_ms,
             },
             advice="Workers before 3.4 stop revoking too early: upgrade, or restart the fullest worker at a quiet "
             "time.",
@@ -181,9 +181,10 @@ def _by_rebalance(history: History, judge: Any) -> dict[str, Any]:
     return judged
 
 
-def _held(history: History, holds: Mapping[str, Any], least_ms: int | None = None) -> list[Spell]:
+def _held(history: History, rule_id: str, holds: Mapping[str, Any], least_ms: int | None = None) -> list[Spell]:
     least_ms = history.limits.settled_ms if least_ms is None else least_ms
-    return [s for s in history.spells(holds) if s.to_ms - s.first.at_ms >= least_ms]
+    spells = history.spells(holds, history.carried(rule_id))
+    return [s for s in spells if s.to_ms - s.since_ms >= least_ms]
 
 
 def _present(rebalance: Rebalance) -> list[Member]:

@@ -30,7 +30,7 @@ def broken_subscription(history: History) -> list[Finding]:
         if s.rebalance.protocol_type == "consumer" and (members := _broken(s.rebalance.members))
     }
     found: list[Finding] = []
-    for spell in history.spells(broken):
+    for spell in history.spells(broken, history.carried("RB017")):
         culprits = [m for s in spell.steps for m in broken[s.rebalance.rebalance_id]]
         names = list(dict.fromkeys(label(m) for m in culprits))
         is_kafka_go = all(families_shown(m.client_libraries) == _KAFKA_GO for m in culprits)

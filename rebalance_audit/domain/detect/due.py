@@ -18,7 +18,7 @@ FIRST_STEP_MS = 60_000
 _STEPS = 16
 _OF_STATES = frozenset({"RB002", "RB003", "RB010", "RB013", "RB015", "RB017", "CN004", "CN006"})
 """Rules about `History.spells`; RB002 is about single pauses, too."""
-_OF_FAULTS = frozenset({
+OF_FAULTS = frozenset({
     "RB001", "RB004", "RB005", "RB006", "RB007", "RB008", "RB009", "RB014", "RB016", "RB018", "CN002", "CN005",
     "CN008",
 })  # fmt: skip
@@ -41,7 +41,7 @@ def may_differ(
     rule_id: str, first_seen_at_ms: int, last_seen_at_ms: int, before_ms: int, now_ms: int, limits: Limits
 ) -> bool:
     """Whether an open finding may differ between `before_ms` and `now_ms` without new evidence about its group."""
-    if rule_id not in _OF_STATES and rule_id not in _OF_FAULTS:
+    if rule_id not in _OF_STATES and rule_id not in OF_FAULTS:
         return before_ms != now_ms
     if rule_id in _OF_STATES and shown_until(first_seen_at_ms, before_ms) != shown_until(first_seen_at_ms, now_ms):
         return True

@@ -21,6 +21,8 @@ class Extent:
     is_open: bool
     first_seen_at_ms: int
     last_seen_at_ms: int
+    before: Finding | None = None
+    """What was found in an earlier era and goes on here: see `detect.eras`."""
 
 
 def make_finding(
@@ -38,22 +40,24 @@ def make_finding(
     detail: str | None = None,
     connectors: tuple[str, ...] = (),
 ) -> Finding:
+    before = extent.before
+    first_ms = extent.first_seen_at_ms if before is None else before.first_seen_at_ms
     return Finding(
         cluster_id=cluster_id,
-        finding_id=finding_id(cluster_id, rule_id, subject, extent.key),
+        finding_id=finding_id(cluster_id, rule_id, subject, extent.key) if before is None else before.finding_id,
         rule_id=rule_id,
         severity=severity,
         subject_type=subject_type,
         subject=subject,
         status=FindingStatus.OPEN if extent.is_open else FindingStatus.RESOLVED,
-        first_seen_at_ms=min(extent.first_seen_at_ms, extent.last_seen_at_ms),
+        first_seen_at_ms=min(first_ms, extent.last_seen_at_ms),
         last_seen_at_ms=extent.last_seen_at_ms,
         title=title,
         detail=detail,
         numbers=json.dumps(dict(numbers), ensure_ascii=False, sort_keys=True),
         advice=advice,
         connectors=connectors,
-        evidence=evidence,
+        evidence=evidence if before is None else capped((*before.evidence, *evidence)),
     )
 
 

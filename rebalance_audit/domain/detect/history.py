@@ -14,7 +14,8 @@ from typing import Any
 
 from rebalance_audit.domain.causes import ARRIVALS, DEPARTURES, Cause
 from rebalance_audit.domain.detect.due import shown_until
-from rebalance_audit.domain.detect.finding import Extent, capped, make_finding
+from rebalance_audit.domain.detect.finding import Extent, capped, make_finding, numbers_of
+from rebalance_audit.domain.detect.instants import at_of, generation_count, times_of
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import shown
 from rebalance_audit.domain.kinds import MemberChange, MovementKind, Outcome, RebalanceKind, Severity
@@ -56,6 +57,10 @@ class Spell:
     to_ms: int
     """Of one that lasts: see `due.shown_until`."""
     is_open: bool
+    lasts: bool
+    """Whether it was true up to the last of these rebalances. It is not open if more follow."""
+    before: Finding | None = None
+    """What was found of it in an earlier era."""
 
     @property
     def first(self) -> HistoryStep:
@@ -66,17 +71,26 @@ class Spell:
         return self.steps[-1]
 
     @property
+    def since_ms(self) -> int:
+        return self.first.at_ms if self.before is None else self.before.first_seen_at_ms
+
+    @property
     def extent(self) -> Extent:
         return Extent(
             key=self.first.rebalance.rebalance_id,
-            is_open=self.is_open,
+            is_open=self.lasts,
             first_seen_at_ms=self.first.first_at_ms,
             last_seen_at_ms=self.to_ms,
+            before=self.before,
         )
 
 
 class History:
-    """`rebalances` of one group in order. `now_ms` is the end of the evidence, never the wall clock."""
+    """`rebalances` of one group in order. `now_ms` is the end of the evidence, never the wall clock.
+
+    Of a long history these may be one era. `carried`: findings that were open as the era before ended. `goes_on`: more
+    rebalances follow, so nothing is open for good.
+    """
 
     def __init__(
         self,
@@ -84,16 +98,20 @@ class History:
         tasks: Sequence[ConnectTask],
         limits: Limits,
         seen_until_ms: int | None = None,
+        *,
+        carried: Sequence[Finding] = (),
+        goes_on: bool = False,
     ) -> None:
         first: Rebalance | ConnectTask = rebalances[0] if rebalances else tasks[0]
         self.cluster_id, self.group_id = first.cluster_id, first.group_id
         self.limits = limits
         self.tasks = tuple(tasks)
+        self._carried, self.goes_on = tuple(carried), goes_on
         self._members = _latest_members(rebalances)
         self.now_ms = max(
             chain(
                 [seen_until_ms] if seen_until_ms is not None else [],
-                (at for r in rebalances for at in _times(r)),
+                (at for r in rebalances for at in times_of(r)),
                 (at for t in tasks for at in (t.from_ms, t.to_ms) if at is not None),
             ),
             default=0,
@@ -161,20 +179,31 @@ class History:
         later = bisect_right(joined, step.index)
         return joined[later] if later < len(joined) else len(self.steps)
 
-    def spells(self, holds: Mapping[str, Any]) -> Iterator[Spell]:
-        """Runs of settled rebalances whose ids are keys of `holds`. A rebalance that did not settle ends no run."""
+    def carried(self, rule_id: str, number: str | None = None) -> Finding | None:
+        """What this rule found in an earlier era and was open at its end; `number`: one of the finding's numbers, where
+        the rule finds several things."""
+        of_rule = (finding for finding in self._carried if finding.rule_id == rule_id)
+        return next((f for f in of_rule if number is None or number in numbers_of(f.numbers)), None)
+
+    def spells(self, holds: Mapping[str, Any], before: Finding | None = None) -> Iterator[Spell]:
+        """Runs of settled rebalances whose ids are keys of `holds`. A rebalance that did not settle ends no run.
+        `before`: the same of an earlier era, which the first run goes on with if it begins with the first rebalance."""
         run: list[HistoryStep] = []
         for step in self.attempts:
             if not step.is_settled:
                 continue
             if step.rebalance.rebalance_id in holds:
                 run.append(step)
-            elif run:
-                yield Spell(steps=tuple(run), to_ms=max(step.at_ms, run[-1].at_ms), is_open=False)
+                continue
+            if run:
+                to_ms = max(step.at_ms, run[-1].at_ms)
+                yield Spell(steps=tuple(run), to_ms=to_ms, is_open=False, lasts=False, before=before)
                 run = []
+            before = None
         if run:
-            until_ms = shown_until(run[0].first_at_ms, self.now_ms)
-            yield Spell(steps=tuple(run), to_ms=max(until_ms, run[-1].at_ms), is_open=True)
+            first_ms = run[0].first_at_ms if before is None else before.first_seen_at_ms
+            to_ms = max(shown_until(first_ms, self.now_ms), run[-1].at_ms)
+            yield Spell(steps=tuple(run), to_ms=to_ms, is_open=not self.goes_on, lasts=True, before=before)
 
     def finding(
         self,
@@ -210,9 +239,16 @@ class History:
             )
         ]
 
-    def extent(self, steps: Sequence[HistoryStep], *, quiet_ms: int | None = None, about: str | None = None) -> Extent:
+    def extent(
+        self,
+        steps: Sequence[HistoryStep],
+        *,
+        quiet_ms: int | None = None,
+        about: str | None = None,
+        before: Finding | None = None,
+    ) -> Extent:
         """The finding made of `steps`, in order; open until `quiet_ms` after the last. `about`: the member, connector
-        or cause that it is about."""
+        or cause that it is about. `before`: what was found of it in an earlier era."""
         first, last = steps[0], steps[-1]
         first_id = first.rebalance.rebalance_id
         return Extent(
@@ -220,15 +256,16 @@ class History:
             is_open=self.now_ms - last.at_ms <= (self.limits.quiet_ms if quiet_ms is None else quiet_ms),
             first_seen_at_ms=first.first_at_ms,
             last_seen_at_ms=last.at_ms,
+            before=before,
         )
 
     def _place(self, rebalances: Sequence[Rebalance]) -> tuple[HistoryStep, ...]:
         steps: list[HistoryStep] = []
         previous_at_ms: int | None = None
         for index, rebalance in enumerate(rebalances):
-            at_ms = _at(rebalance)
+            at_ms = at_of(rebalance)
             if at_ms is None:  # a skipped number: somewhere between its neighbours
-                later = (t for r in rebalances[index + 1 :] if (t := _at(r)) is not None)
+                later = (t for r in rebalances[index + 1 :] if (t := at_of(r)) is not None)
                 at_ms = previous_at_ms if previous_at_ms is not None else next(later, self.now_ms)
             previous_at_ms = at_ms
             joined, left = self._changes(rebalance)
@@ -241,7 +278,7 @@ class History:
                     first_at_ms=min(at_ms, started) if started is not None else at_ms,
                     joined=joined,
                     left=left,
-                    generation_count=_generation_count(rebalances, index),
+                    generation_count=generation_count(rebalances, index),
                 )
             )
         return tuple(steps)
@@ -335,27 +372,6 @@ def most_at_once(steps: Iterable[HistoryStep], window_ms: int) -> int:
 
 def _client_part(member_id: str) -> str:
     return _RANDOM_TAIL.sub("", member_id)
-
-
-def _at(rebalance: Rebalance) -> int | None:
-    for at_ms in (rebalance.assigned_at_ms, rebalance.joined_at_ms, rebalance.started_at_ms, rebalance.ended_at_ms):
-        if at_ms is not None:
-            return at_ms
-    return rebalance.started_lower_ms
-
-
-def _generation_count(rebalances: Sequence[Rebalance], index: int) -> int:
-    one = rebalances[index]
-    following = rebalances[index + 1] if index + 1 < len(rebalances) else None
-    if one.outcome != Outcome.MISSING or following is None or None in (one.generation_id, following.generation_id):
-        return 1
-    return max((following.generation_id or 0) - (one.generation_id or 0), 1)
-
-
-def _times(rebalance: Rebalance) -> Iterator[int]:
-    for at_ms in (rebalance.started_at_ms, rebalance.joined_at_ms, rebalance.assigned_at_ms, rebalance.ended_at_ms):
-        if at_ms is not None:
-            yield at_ms
 
 
 def _latest_members(rebalances: Sequence[Rebalance]) -> dict[str, Member]:

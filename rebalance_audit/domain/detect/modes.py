@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from rebalance_audit.domain.causes import SLOW_BY_DESIGN, Cause
-from rebalance_audit.domain.detect.finding import Extent
+from rebalance_audit.domain.detect.finding import Extent, numbers_of
 from rebalance_audit.domain.detect.history import History, HistoryStep, Spell, identity, label, refs_of
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import clock, counted, duration, likely, listed, shown
@@ -29,23 +29,50 @@ def regression(history: History) -> list[Finding]:
 
 
 def _mode_regressions(history: History) -> list[Finding]:
-    fallen: dict[str, HistoryStep] = {}
+    before = history.carried("RB002", "mode_before")
+    fallen: dict[str, HistoryStep | None] = {}
+    """Each with the last gentle one before it; None: that was in an earlier era."""
     gentle: HistoryStep | None = None
-    is_fallen = False
+    is_fallen = before is not None
     for step in history.attempts:
         if not step.is_settled:
             continue
         if step.rebalance.mode in _GENTLE:
             gentle, is_fallen = step, False
         elif step.rebalance.mode == Mode.EAGER:
-            is_fallen = gentle is not None
-        if is_fallen and gentle is not None:  # a round of unknown mode, or an emptied group, proves no return
+            is_fallen = gentle is not None or before is not None
+        if is_fallen:  # a round of unknown mode, or an emptied group, proves no return
             fallen[step.rebalance.rebalance_id] = gentle
-    return [f for spell in history.spells(fallen) for f in _mode_finding(history, spell, fallen)]
+    found: list[Finding] = []
+    for spell in history.spells(fallen, before):
+        gentle = fallen[spell.first.rebalance.rebalance_id]
+        if gentle is not None:
+            found += _mode_finding(history, spell, gentle)
+        elif before is not None:
+            found += _mode_finding_continued(history, spell, before)
+    return found
 
 
-def _mode_finding(history: History, spell: Spell, fallen: dict[str, HistoryStep]) -> list[Finding]:
-    r, before = spell.first.rebalance, fallen[spell.first.rebalance.rebalance_id].rebalance
+def _mode_finding_continued(history: History, spell: Spell, before: Finding) -> list[Finding]:
+    """The same finding with what came since."""
+    numbers = numbers_of(before.numbers)
+    lost = [s.rebalance.resource_seconds_estimate or 0.0 for s in spell.steps]
+    numbers["eager_rebalance_count"] += len(spell.steps)
+    numbers["resource_seconds_estimate"] = round(numbers["resource_seconds_estimate"] + sum(lost), 3)
+    return history.finding(
+        "RB002",
+        spell.extent,
+        severity=before.severity,
+        title=before.title,
+        detail=before.detail,
+        numbers=numbers,
+        advice=before.advice or "",
+        evidence=refs_of((spell.first, spell.last)),
+    )
+
+
+def _mode_finding(history: History, spell: Spell, gentle: HistoryStep) -> list[Finding]:
+    r, before = spell.first.rebalance, gentle.rebalance
     came = [label(m) for m in r.members if m.change in (MemberChange.JOINED, MemberChange.REPLACED)]
     suspects = f" It began when {listed(came)} joined." if came else ""
     lost = [s.rebalance.resource_seconds_estimate or 0.0 for s in spell.steps]
@@ -69,7 +96,7 @@ def _mode_finding(history: History, spell: Spell, fallen: dict[str, HistoryStep]
         },
         advice="Compare the newest member's partition.assignment.strategy (or group.protocol, connect.protocol) and "
         "client version with the others': one member that offers only an eager assignor makes the whole group eager.",
-        evidence=refs_of((spell.first, fallen[r.rebalance_id], spell.last)),
+        evidence=refs_of((spell.first, gentle, spell.last)),
     )
 
 
@@ -177,7 +204,7 @@ def eager_although_able(history: History) -> list[Finding]:
         if s.rebalance.mode == Mode.EAGER and _all_able(_present(s.rebalance))
     }
     found: list[Finding] = []
-    for spell in history.spells(able):
+    for spell in history.spells(able, history.carried("RB003")):
         r = spell.last.rebalance
         found += history.finding(
             "RB003",

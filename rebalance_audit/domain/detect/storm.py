@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from rebalance_audit.domain.causes import DEPLOYS, FAULTS, FOLLOW_UPS, Cause, phrase_of
+from rebalance_audit.domain.causes import DEPLOYS, FAULTS, FOLLOW_UPS, Cause, cause_of, phrase_of
 from rebalance_audit.domain.detect import client_advice
+from rebalance_audit.domain.detect.finding import numbers_of
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, refs_of
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import counted, duration
@@ -50,6 +52,8 @@ class _Storm:
     peak_short_count: int = 0
     peak_per_minute: int = 0
     minute: _StormWindow = field(default_factory=lambda: _StormWindow(60_000))
+    before: Finding | None = None
+    """What was found of it in an earlier era."""
 
     def take(self, step: HistoryStep, short_count: int) -> None:
         self.steps.append(step)
@@ -65,7 +69,8 @@ def storm(history: History) -> list[Finding]:
     """
     reasons = excuses(history)
     unexcused = [step for step in history.attempts if reasons[step.index] is None]
-    return [finding for s in _storms(unexcused, history.limits) for finding in _finding(history, s)]
+    storms = _storms(unexcused, history.limits, history.carried("RB001"))
+    return [finding for s in storms for finding in _finding(history, s)]
 
 
 def excuses(history: History) -> dict[int, str | None]:
@@ -167,13 +172,15 @@ def _judge_missing(history: History, reasons: dict[int, str | None]) -> None:
         reasons[skipped.index] = "nothing shows when it was"
 
 
-def _storms(unexcused: Sequence[HistoryStep], limits: Limits) -> Iterator[_Storm]:
+def _storms(unexcused: Sequence[HistoryStep], limits: Limits, before: Finding | None) -> Iterator[_Storm]:
+    """`before`: the storm that went on as the era before ended."""
     short, long = _StormWindow(limits.storm_short_window_ms), _StormWindow(limits.storm_long_window_ms)
-    current: _Storm | None = None
-    last_ms = 0
+    current = None if before is None else _Storm(before=before)
+    last_ms = 0 if before is None else before.last_seen_at_ms
     for step in unexcused:
         if current is not None and step.at_ms - last_ms > limits.storm_quiet_ms:
-            yield current
+            if current.steps:
+                yield current
             current = None
             # Rebalances of the storm that ended must not help to open the next.
             short, long = _StormWindow(limits.storm_short_window_ms), _StormWindow(limits.storm_long_window_ms)
@@ -185,7 +192,7 @@ def _storms(unexcused: Sequence[HistoryStep], limits: Limits) -> Iterator[_Storm
             current = _Storm()
             for earlier in (short if short_count > limits.storm_short_count else long).steps:
                 current.take(earlier, short_count)
-    if current is not None:
+    if current is not None and current.steps:
         yield current
 
 
@@ -202,55 +209,107 @@ def _advice(history: History, steps: Sequence[HistoryStep], cause: Cause) -> str
     return _ADVICE.get(cause, _ADVICE_OTHERWISE)
 
 
-def _finding(history: History, storm_: _Storm) -> list[Finding]:
-    limits, steps = history.limits, storm_.steps
+class _Sums(NamedTuple):
+    """What a finding says of all rebalances of a storm, those of earlier eras among them."""
+
+    counted: int
+    """Those that count towards the limit."""
+    all_count: int
+    """With excused ones in between."""
+    causes: Counter[Cause]
+    unchanged_count: int
+    lost_s: float | None
+    peak_per_minute: int
+    is_short: bool
+    """Whether the limit of the short window was passed."""
+    from_ms: int
+
+
+def _sums(history: History, storm_: _Storm) -> _Sums:
+    steps = storm_.steps
     first, last = steps[0], steps[-1]
-    total = sum(s.generation_count for s in steps)
     causes: Counter[Cause] = Counter()
     for s in steps:
         causes[s.rebalance.trigger] += s.generation_count
-    cause, cause_count = causes.most_common(1)[0]
+    lost = [s.rebalance.resource_seconds_estimate for s in steps if s.rebalance.resource_seconds_estimate is not None]
+    from_index = first.index if storm_.before is None else 0
+    own = _Sums(
+        counted=sum(s.generation_count for s in steps),
+        all_count=sum(s.generation_count for s in history.attempts if from_index <= s.index <= last.index),
+        causes=causes,
+        unchanged_count=sum(1 for s in steps if s.is_settled and not s.joined and not s.left),
+        lost_s=round(sum(lost), 3) if lost else None,
+        peak_per_minute=storm_.peak_per_minute,
+        is_short=storm_.peak_short_count > history.limits.storm_short_count,
+        from_ms=first.first_at_ms,
+    )
+    return own if storm_.before is None else _together(own, storm_.before, history.limits)
+
+
+def _together(own: _Sums, before: Finding, limits: Limits) -> _Sums:
+    earlier = numbers_of(before.numbers)
+    causes = Counter({cause_of(text): count for text, count in earlier["causes"].items()})
+    lost = [s for s in (earlier["resource_seconds_estimate"], own.lost_s) if s is not None]
+    return _Sums(
+        counted=earlier["rebalance_count"] + own.counted,
+        all_count=earlier["with_excused_count"] + own.all_count,
+        causes=causes + own.causes,
+        unchanged_count=earlier["unchanged_member_count"] + own.unchanged_count,
+        lost_s=round(sum(lost), 3) if lost else None,
+        peak_per_minute=max(earlier["peak_per_minute"], own.peak_per_minute),
+        is_short=own.is_short or earlier["limit_window_ms"] == limits.storm_short_window_ms,
+        from_ms=before.first_seen_at_ms,
+    )
+
+
+def _who(history: History, storm_: _Storm, sums: _Sums) -> str:
+    """The member that came or went most often, or that none did, as the end of a title."""
+    steps = storm_.steps
+    of_these = sum(s.generation_count for s in steps)
     changes = Counter(who for s in steps for who in dict.fromkeys((*s.left, *s.joined)))
     restless, restless_count = changes.most_common(1)[0] if changes else (None, 0)
-    unchanged_count = sum(1 for s in steps if s.is_settled and not s.joined and not s.left)
-    lost = [s.rebalance.resource_seconds_estimate for s in steps if s.rebalance.resource_seconds_estimate is not None]
-    is_short = storm_.peak_short_count > limits.storm_short_count
+    if restless is not None and restless_count * 2 >= of_these:
+        among = "them" if storm_.before is None else f"the last {of_these:,}"
+        return f"; {history.who(restless)} came or went in {restless_count} of {among}"
+    return "; its members did not change" if sums.unchanged_count * 2 >= sums.counted else ""
+
+
+def _finding(history: History, storm_: _Storm) -> list[Finding]:
+    limits, steps = history.limits, storm_.steps
+    sums = _sums(history, storm_)
+    total, causes = sums.counted, sums.causes
+    cause, cause_count = causes.most_common(1)[0]
     limit, window_ms = (
         (limits.storm_short_count, limits.storm_short_window_ms)
-        if is_short
+        if sums.is_short
         else (limits.storm_long_count, limits.storm_long_window_ms)
     )
-    is_critical = storm_.peak_per_minute >= limits.storm_critical_per_minute
-    span_ms = last.at_ms - first.first_at_ms
-    named = ""
-    if restless is not None and restless_count * 2 >= total:
-        named = f"; {history.who(restless)} came or went in {restless_count} of them"
-    elif unchanged_count * 2 >= total:
-        named = "; its members did not change"
+    is_critical = sums.peak_per_minute >= limits.storm_critical_per_minute
+    span_ms = steps[-1].at_ms - sums.from_ms
     share = "all" if cause_count == total else f"{cause_count:,}"
-    with_excused = [s for s in history.attempts if first.index <= s.index <= last.index]
-    all_count = sum(s.generation_count for s in with_excused)
     limit_said = f"{limit} in {duration(window_ms)}"
     counting = (
-        f"; {total:,} count towards the limit of {limit_said}" if all_count > total else f" (limit: {limit_said})"
+        f"; {total:,} count towards the limit of {limit_said}" if sums.all_count > total else f" (limit: {limit_said})"
     )
+    for_next_era = {"with_excused_count": sums.all_count} if history.goes_on or storm_.before is not None else {}
     return history.finding(
         "RB001",
-        history.extent(steps, quiet_ms=limits.storm_quiet_ms),
+        history.extent(steps, quiet_ms=limits.storm_quiet_ms, before=storm_.before),
         severity=Severity.CRITICAL if is_critical else Severity.WARNING,
-        title=f"{history.group} rebalanced {all_count:,} times in {duration(max(span_ms, 0))}{counting}, "
-        f"{share} of them: {phrase_of(cause)}{named}",
+        title=f"{history.group} rebalanced {sums.all_count:,} times in {duration(max(span_ms, 0))}{counting}, "
+        f"{share} of them: {phrase_of(cause)}{_who(history, storm_, sums)}",
         detail="Causes: " + ", ".join(f"{phrase_of(c)} {n} ×" for c, n in causes.most_common()) + ". "
-        f"At most {counted(storm_.peak_per_minute, 'rebalance')} in one minute.",
+        f"At most {counted(sums.peak_per_minute, 'rebalance')} in one minute.",
         numbers={
             "rebalance_count": total,
             "span_ms": span_ms,
             "limit_count": limit,
             "limit_window_ms": window_ms,
-            "peak_per_minute": storm_.peak_per_minute,
-            "unchanged_member_count": unchanged_count,
+            "peak_per_minute": sums.peak_per_minute,
+            "unchanged_member_count": sums.unchanged_count,
             "causes": dict(causes),
-            "resource_seconds_estimate": round(sum(lost), 3) if lost else None,
+            "resource_seconds_estimate": sums.lost_s,
+            **for_next_era,
         },
         advice=_advice(history, steps, cause),
         evidence=refs_of(steps, cause),

@@ -120,4 +120,26 @@ SILVER_REOPENING = Table(
     ),
 )
 
-SILVER_FINDING = Table("silver.finding", GOLD_FINDING.doc, GOLD_FINDING.key, GOLD_FINDING.columns, GOLD_FINDING.laws)
+SILVER_FINDING = Table(
+    "silver.finding",
+    GOLD_FINDING.doc,
+    GOLD_FINDING.key,
+    (
+        *GOLD_FINDING.columns,
+        col("era", "int", "Of a group that is judged in eras: the last one that it was seen in. Else null."),
+    ),
+    GOLD_FINDING.laws,
+)
+
+SILVER_JUDGED_ERA = Table(
+    "silver.judged_era",
+    "An era of a long history that has ended, and what judging it hands to the next one: news is judged from there.",
+    ("cluster_id", "group_id", "era"),
+    (
+        CLUSTER,
+        col("group_id", "string", "", required=True),
+        col("era", "int", "From 0: so many times 4,096 rebalances of the group were before it.", required=True),
+        col("judged_by", "string", "The version of the judge, and a hash of the group's limits.", required=True),
+        col("carried", "string", "The findings that were open as it ended, as JSON.", required=True),
+    ),
+)

@@ -1,0 +1,146 @@
+"""silver.judged_era: where the judging of a long history goes on (decision 0107)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rebalance_audit.domain.detect import Limits, eras
+from rebalance_audit.domain.detect.eras import JudgedEra, era_of
+from rebalance_audit.domain.model import Finding, from_row, to_row
+from rebalance_audit.warehouse.kept_columns import chosen_rows
+from rebalance_audit.warehouse.row_groups import Least, greatest
+from spark_jobs.group_rows import GROUP, PLACE, Place, places_table, rows_of_groups
+from spark_jobs.stages.stage import Batch, Run
+
+REBALANCES, ERAS = "silver.measured_rebalance", "silver.judged_era"
+
+
+class EraStart(NamedTuple):
+    """Where the judging of one group begins."""
+
+    era: int
+    first_place: int
+    """Of the rebalances that there are from this era on: retention may have deleted some."""
+    carried: Sequence[Finding]
+    """From the era before."""
+    is_early: bool
+    """It begins before the news, since nothing usable is kept of the eras there."""
+
+
+def starts(
+    context: Run, batch: Batch, groups: Collection[Place], left: Mapping[Place, int], *, is_all: bool = False
+) -> dict[Place, EraStart]:
+    """For those of these groups that are judged in eras. `left`: by group a place from which on it has not been judged
+    yet; `is_all`: everything is to be judged."""
+    last = _last_places(context, batch, groups)
+    if not last:
+        return {}
+    changed = None if is_all else _earliest_changes(context, batch, last)
+    known: dict[Place, dict[int, dict[str, Any]]] = {}
+    for row in rows_of_groups(context.warehouse, ERAS, None, places_table(last)).to_pylist():
+        known.setdefault((row["cluster_id"], row["group_id"]), {})[row["era"]] = row
+    chosen: dict[Place, tuple[int, bool]] = {}
+    for place, last_place in last.items():
+        first_news = 0 if changed is None else min(of.get(place, last_place) for of in (changed, left))
+        # What follows the last rebalance of an era shows how the era ended.
+        wanted = era_of(min(max(first_news - 1, 0), last_place))
+        by = judged_by(context.limits(*place))
+        usable = {era for era, row in known.get(place, {}).items() if row["judged_by"] == by}
+        era = max((e for e in range(1, wanted + 1) if e - 1 in usable), default=0)
+        chosen[place] = era, era < wanted
+    first = _first_places(context, batch, {place: era * eras.ERA_REBALANCES for place, (era, _) in chosen.items()})
+    found: dict[Place, EraStart] = {}
+    for place, (era, is_early) in chosen.items():
+        carried = json.loads(known[place][era - 1]["carried"]) if era else []
+        found[place] = EraStart(era, first[place], [from_row(Finding, row) for row in carried], is_early)
+    return found
+
+
+def judged_by(limits: Limits) -> str:
+    of_limits = hashlib.sha256(repr(limits).encode()).hexdigest()[:16]
+    return f"{eras.ERA_VERSION} {eras.ERA_REBALANCES} {of_limits}"
+
+
+def era_row(place: Place, limits: Limits, judged: JudgedEra) -> dict[str, Any]:
+    """Columns of silver.judged_era."""
+    carried = json.dumps([to_row(finding) for finding in judged.carried], ensure_ascii=False)
+    cluster_id, group_id = place
+    return {
+        "cluster_id": cluster_id, "group_id": group_id, "era": judged.number, "judged_by": judged_by(limits),
+        "carried": carried,
+    }  # fmt: skip
+
+
+def with_eras(keys: pa.Table, found: Mapping[Place, EraStart]) -> pa.Table:
+    """The keys with the era from which on rows go; null: all of the group's."""
+    places = zip(*(keys[name].to_pylist() for name in GROUP.names), strict=True)
+    values = [found[place].era or None if place in found else None for place in places]
+    return keys.append_column("era", pa.array(values, pa.int32()))
+
+
+def _last_places(context: Run, batch: Batch, groups: Collection[Place]) -> dict[Place, int]:
+    """The last place of each group that has more than one era. Connect groups are judged whole."""
+    files = context.warehouse.files(REBALANCES, batch.until[REBALANCES])
+    long = [file for file in files if (most := greatest(file, (PLACE,))) is None or era_of(most) > 0]
+    found: dict[Place, int] = {}
+    if not long or not groups:
+        return found
+    of_connect: set[Place] = set()
+    schema = _schema(context, (*GROUP.names, PLACE, "protocol_type"))
+    ids = {group_id for _, group_id in groups}
+    beyond = Least(PLACE, "group_id", dict.fromkeys(ids, eras.ERA_REBALANCES))
+    for chosen in chosen_rows(long, schema, {"group_id": ids}, beyond):
+        for cluster_id, group_id, place, protocol_type in _tuples(chosen.rows):
+            found[cluster_id, group_id] = max(place, found.get((cluster_id, group_id), place))
+            if protocol_type == "connect":
+                of_connect.add((cluster_id, group_id))
+    return {place: last for place, last in found.items() if place in groups and place not in of_connect}
+
+
+def _first_places(context: Run, batch: Batch, floors: Mapping[Place, int]) -> dict[Place, int]:
+    """The first place of each group that is not below its floor."""
+    least: dict[str, int] = {}
+    for (_, group_id), floor in floors.items():
+        least[group_id] = min(floor, least.get(group_id, floor))
+    files = context.warehouse.files(REBALANCES, batch.until[REBALANCES])
+    found: dict[Place, int] = {}
+    schema = _schema(context, (*GROUP.names, PLACE))
+    for chosen in chosen_rows(files, schema, {"group_id": least}, Least(PLACE, "group_id", least)):
+        for cluster_id, group_id, at in _tuples(chosen.rows):
+            place = cluster_id, group_id
+            if place in floors and at >= floors[place]:
+                found[place] = min(at, found.get(place, at))
+    return found
+
+
+def _earliest_changes(context: Run, batch: Batch, places: Collection[Place]) -> dict[Place, int] | None:
+    """The first place in each group at which something changed; None where that is not known row by row. What comes
+    before another rebalance changes the place of that one, too."""
+    key = [*GROUP.names, "rebalance_id"]
+    changes = context.warehouse.row_changes(REBALANCES, key, batch.since[REBALANCES], batch.until[REBALANCES])
+    if changes is None:
+        return None
+    of_these = pc.is_in(changes.keys["group_id"], pa.array(sorted({group_id for _, group_id in places}), pa.string()))
+    ids = pc.unique(changes.keys.filter(of_these)["rebalance_id"])
+    found: dict[Place, int] = {}
+    schema = _schema(context, (*GROUP.names, PLACE, "rebalance_id"))
+    for chosen in chosen_rows(changes.files, schema, {"group_id": {group_id for _, group_id in places}}):
+        rows = chosen.rows.filter(pc.is_in(chosen.rows["rebalance_id"], ids))
+        for cluster_id, group_id, place, _ in _tuples(rows):
+            found[cluster_id, group_id] = min(place, found.get((cluster_id, group_id), place))
+    return found
+
+
+def _schema(context: Run, columns: Iterable[str]) -> pa.Schema:
+    of_table = context.warehouse.schema(REBALANCES)
+    return pa.schema([of_table.field(column) for column in columns])
+
+
+def _tuples(rows: pa.Table) -> Iterable[tuple[Any, ...]]:
+    return zip(*(rows[name].to_pylist() for name in rows.schema.names), strict=True)

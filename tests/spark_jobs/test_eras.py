@@ -1,0 +1,161 @@
+"""Long histories are judged from the era of the news on, and the tables are those of judging everything at once."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bench.growing_cluster import GrowingCluster
+from ingest.landing import Landing
+from rebalance_audit.domain.detect import LimitsOf, eras, judged_eras
+from rebalance_audit.warehouse.warehouse import Warehouse
+from spark_jobs import loud, pipeline
+from spark_jobs.stages import detect, publish
+from tests.spark_jobs.arrivals import Landed, by_place, deliver, gold, landed, rows_of
+
+GOLDEN = ("4.3.0/kip848_join_leave", "4.3.0/connect_worker_lost")
+STAGES = ("bronze", "decode", "reconstruct", "measure", "reassign", "detect")
+GROUPS = ("group-000000", "group-000001")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _short_eras() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(eras, "ERA_REBALANCES", 7)
+        yield
+
+
+def run(warehouse: Warehouse, **more: Any) -> pipeline.RunOutcome:
+    return pipeline.run(warehouse, engine="local", with_quality=False, **{"stages": STAGES, **more})
+
+
+@pytest.fixture(scope="module")
+def flushes(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Landed]:
+    """Two groups with some thirty rebalances each, in six flushes, and two captures in the first."""
+    cluster, found = GrowingCluster(groups=2, seed=3), []
+    for at in range(6):
+        scratch = tmp_path_factory.mktemp(f"flush-{at}")
+        Warehouse.open(scratch, create=True)
+        cluster.land(Landing(scratch), 10)
+        found.append(landed([golden / name for name in GOLDEN] if at == 0 else [], scratch))
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(flushes: list[Landed], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    warehouse = Warehouse.open(tmp_path_factory.mktemp("at_once"), create=True)
+    deliver(warehouse, "all", {noun: pa.concat_tables([flush[noun] for flush in flushes]) for noun in flushes[0]})
+    return everything_of(warehouse)
+
+
+def everything_of(warehouse: Warehouse) -> dict[str, list[str]]:
+    run(warehouse, stages=None)
+    return gold(warehouse) | {table: rows_of(warehouse, table) for table in ("silver.finding", "silver.judged_era")}
+
+
+def judged_from(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """By and by, where the judging of each long group began."""
+    places: list[int] = []
+
+    def noted(rebalances: Any, *args: Any, first_place: int, **more: Any) -> Any:
+        places.append(first_place)
+        return judged_eras(rebalances, *args, first_place=first_place, **more)
+
+    monkeypatch.setattr(detect, "judged_eras", noted)
+    return places
+
+
+def test_news_is_judged_from_its_era_on(
+    flushes: list[Landed], expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = judged_from(monkeypatch)
+    warehouse = Warehouse.open(tmp_path, create=True)
+    for at, flush in enumerate(flushes):
+        deliver(warehouse, f"flush-{at}", flush)
+        places.clear()
+        run(warehouse)
+    assert min(places) >= 14, places
+    assert everything_of(warehouse) == expected
+    judged = warehouse.read("silver.judged_era", ["group_id"])["group_id"].to_pylist()
+    assert set(judged) >= set(GROUPS)
+    assert not any("connect" in group_id for group_id in judged)
+    assert len(warehouse.read("silver.finding", None, "era > 1")) > 0
+    places.clear()
+    assert run(warehouse).ms_by_stage == {}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_any_order_repeat_crash_and_lost_note_give_the_tables_of_all_at_once(
+    flushes: list[Landed],
+    expected: dict[str, list[str]],
+    tmp_path: Path,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw = random.Random(seed)
+    for module in (loud, detect, publish):  # at each look others wait
+        monkeypatch.setattr(module, "loud_ids", lambda files: frozenset(g for g in GROUPS if draw.random() < 0.4))
+    order = list(range(len(flushes)))
+    if seed:
+        a, b = draw.sample(range(1, len(order)), 2)
+        order[a], order[b] = order[b], order[a]
+    warehouse = Warehouse.open(tmp_path, create=True)
+    died: list[str] = []
+
+    def die(point: str) -> None:
+        if point in ("silver.judged_era", "silver.finding") and draw.random() < 0.5:
+            died.append(point)
+            raise KeyboardInterrupt(point)
+
+    for number in order:
+        deliver(warehouse, f"flush-{number}", flushes[number])
+        with contextlib.suppress(KeyboardInterrupt):
+            run(warehouse, may_wait=draw.random() < 0.5, reached=die)
+        if draw.random() < 0.3:
+            warehouse.forget("detect")
+    assert died
+    for module in (loud, detect, publish):
+        monkeypatch.setattr(module, "loud_ids", lambda files: frozenset())
+    assert everything_of(warehouse) == expected
+
+
+def test_lines_that_come_late_are_judged_from_their_era_on(
+    flushes: list[Landed], expected: dict[str, list[str]], tmp_path: Path
+) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    late = by_place({noun: pa.concat_tables([f[noun] for f in flushes]) for noun in flushes[0]})
+    deliver(warehouse, "records", {noun: late[noun] for noun in ("record", "source")})
+    run(warehouse)
+    deliver(warehouse, "lines", {"log_line": late["log_line"]})
+    run(warehouse)
+    assert everything_of(warehouse) == expected
+
+
+def test_what_other_limits_or_another_judge_carried_is_judged_again(
+    flushes: list[Landed], expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a crash falls between the commits."""
+    places = judged_from(monkeypatch)
+    warehouse = Warehouse.open(tmp_path, create=True)
+    others = {"limits": LimitsOf(({"storm_short_count": 2, "quiet_ms": 60_000},))}
+    for at, flush in enumerate(flushes[:4]):
+        deliver(warehouse, f"flush-{at}", flush)
+        run(warehouse, settings=others)
+    deliver(warehouse, "others", {n: pa.concat_tables([f[n] for f in flushes[4:]]) for n in flushes[0]})
+    places.clear()
+
+    def die(point: str) -> None:
+        if point == "silver.judged_era":
+            raise KeyboardInterrupt(point)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(warehouse, reached=die)
+    run(warehouse)
+    assert places == [0] * len(places)
+    assert everything_of(warehouse) == expected
