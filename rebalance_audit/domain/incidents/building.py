@@ -86,10 +86,18 @@ def built(
     rows: ClusterRows, together: Iterable[Trouble], alone: Iterable[Alone]
 ) -> tuple[list[Incident], list[ChangeMark]]:
     """Some of the troubles and findings that `troubles_in` found in these rows, as incidents and marks."""
-    together = list(together)
-    incidents = [_incident(rows, trouble) for trouble in together if _is_worth_showing(trouble)]
-    incidents += [_of_finding(finding, group_id) for group_id, finding in alone]
-    marks = [mark for trouble in together for mark in _marks(rows, trouble)]
+    incidents = [_of_finding(finding, group_id) for group_id, finding in alone]
+    marks: list[ChangeMark] = []
+    for trouble in together:
+        is_shown, is_marked = _is_worth_showing(trouble), trouble.kind in _MARKED_KINDS
+        if not (is_shown or is_marked):
+            continue
+        people = _people(trouble)
+        change = words.title(trouble, people)
+        if is_shown:
+            incidents.append(_incident(rows, trouble, people, change))
+        if is_marked:
+            marks += _marks(rows, trouble, change)
     return (
         sorted(incidents, key=lambda i: (i.first_at_ms, i.incident_id)),
         sorted(marks, key=lambda m: (m.at_ms, m.scope, m.text)),
@@ -115,8 +123,8 @@ def _is_worth_showing(trouble: Trouble) -> bool:
     return is_fault or is_grave or any(has_cost(s.rebalance) for _, s in trouble.steps)
 
 
-def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
-    people = _people(trouble)
+def _incident(rows: ClusterRows, trouble: Trouble, people: Sequence[Identity], change: str) -> Incident:
+    """`change`: the title of the trouble."""
     steps = trouble.steps
     signs = [sign for e in trouble.episodes for sign in _last_signs(e)] + [*words.taken_for_failed(trouble)]
     first_ms = min([begins_ms(trouble), *(link.at_ms for link in signs)])
@@ -128,7 +136,6 @@ def _incident(rows: ClusterRows, trouble: Trouble) -> Incident:
     cause, tier, cause_refs = _root_cause(trouble)
     findings = sorted(trouble.findings, key=lambda f: (-SEVERITIES.index(f.severity), f.first_seen_at_ms, f.finding_id))
     chain = words.chain(trouble, signs)
-    change = words.title(trouble, people)
     title = _title(trouble, change, findings, expected=expected)
     return Incident(
         cluster_id=rows.cluster_id,
@@ -374,14 +381,11 @@ def _of_finding(finding: Finding, group_id: str | None) -> Incident:
     )
 
 
-def _marks(rows: ClusterRows, trouble: Trouble) -> Iterator[ChangeMark]:
-    """One per group that a deploy or a change on purpose touched."""
-    if trouble.kind not in _MARKED_KINDS:
-        return
+def _marks(rows: ClusterRows, trouble: Trouble, text: str) -> Iterator[ChangeMark]:
+    """One per group that a deploy or a change on purpose touched. `text`: the title of the trouble."""
     first: dict[str, HistoryStep] = {}
     for episode, step in trouble.steps:
         first.setdefault(episode.group_id, step)
-    text = words.title(trouble, _people(trouble))
     if trouble.kind == "reassignment":
         refs = trouble.reassignments[0].evidence[:2]
         yield ChangeMark(

@@ -43,6 +43,12 @@ class Trouble:
     leader_moves: list[LeaderMove] = field(default_factory=list)
     """That caused rebalances of these episodes, or show that the broker stood still which expired their members."""
     findings: list[Finding] = field(default_factory=list)
+    steps: list[tuple[Episode, HistoryStep]] = field(init=False)
+    """The chain of what happened, by time, then group."""
+
+    def __post_init__(self) -> None:
+        steps = [(e, s) for e in self.episodes for s in e.steps]
+        self.steps = sorted(steps, key=lambda pair: (pair[1].at_ms, pair[0].group_id, pair[1].index))
 
     @property
     def root(self) -> Episode | None:
@@ -53,12 +59,6 @@ class Trouble:
     def standstills(self) -> list[LeaderMove]:
         """One for each group whose members were expired by a broker that stood still."""
         return [move for move in self.leader_moves if self.kind == "coordinator" and not move.is_cause]
-
-    @property
-    def steps(self) -> list[tuple[Episode, HistoryStep]]:
-        """The chain of what happened, by time, then group."""
-        steps = [(e, s) for e in self.episodes for s in e.steps]
-        return sorted(steps, key=lambda pair: (pair[1].at_ms, pair[0].group_id, pair[1].index))
 
 
 def troubles(
