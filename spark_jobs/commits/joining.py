@@ -1,4 +1,4 @@
-"""Joins partial marks of the news with the known marks, by questions to DuckDB.
+"""Joins partial marks of the news with the known marks: questions to DuckDB tell which belong together.
 
 Each question is about the groups whose rows were registered: a few of them or all, on the driver or in a task.
 """
@@ -13,6 +13,7 @@ import pyarrow as pa
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor
+from spark_jobs.commits.merging import merged
 from spark_jobs.commits.partial_marks import PARTIAL_MARK
 
 GROUP_PLACE = pa.schema(
@@ -26,18 +27,6 @@ GROUP_PLACE = pa.schema(
 KEY = pa.schema([arrow_schema("silver.commit_mark").field(name) for name in tables.SILVER_COMMIT_MARK.key])
 _PLACE = "cluster_id, group_id, topic, partition, offsets_topic, offsets_partition, stretch_from"
 _PARTIAL = ", ".join(PARTIAL_MARK.names)
-_AFTER = "after_at_ms, after_position"
-_GAP_ENDS = ", ".join(
-    [*(f"gap_{end}_{what}" for end in ("from", "to") for what in ("offset", "at_ms", "position")), _AFTER]
-)
-# What a part does not hold any more is the first commit of the part behind it.
-_NEXT_AT = "coalesce(next_at_ms, later.a)"
-_NEXT_POSITION = "CASE WHEN next_at_ms IS NULL THEN later.p ELSE next_position END"
-_NEXT = f"{_NEXT_AT}, {_NEXT_POSITION}"
-_SEEN_AFTER = ", ".join(
-    f"CASE WHEN after_at_ms IS NULL AND gap_to_offset = last_offset THEN later.{of} ELSE after_{name} END after_{name}"
-    for of, name in (("a", "at_ms"), ("p", "position"))
-)
 
 
 class Joined(NamedTuple):
@@ -122,7 +111,6 @@ def join(db: duckdb.DuckDBPyConnection) -> Joined:
         + " AND ".join(f"n.{column} = p.{column}" for column in _PLACE.split(", "))
         + ")"
     )
-    columns = ", ".join(c.name for c in tables.SILVER_COMMIT_MARK.columns)
     db.execute(
         f"""
         CREATE TEMP TABLE every AS
@@ -135,58 +123,6 @@ def join(db: duckdb.DuckDBPyConnection) -> Joined:
                 offsets_partition) WHERE NOT ({untouched}) AND p.first_offset < f.floor
         """
     )
-    db.execute(f"CREATE TEMP TABLE crowded AS SELECT {_PLACE} FROM every GROUP BY ALL HAVING count(*) > 1")
-    db.execute(
-        f"""
-        CREATE TEMP TABLE part AS SELECT *, (
-            coalesce(max(last_offset) OVER (
-                PARTITION BY {_PLACE} ORDER BY first_offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            ) >= first_offset, false) OR (commit_count > 1 AND gap_from_offset IS NULL)
-        ) is_unknown, lag(struct_pack(f := last_offset, a := last_at_ms, p := last_position))
-            OVER (PARTITION BY {_PLACE} ORDER BY first_offset) previous,
-            lead(struct_pack(a := first_at_ms, p := first_position))
-            OVER (PARTITION BY {_PLACE} ORDER BY first_offset) later
-        FROM every SEMI JOIN crowded USING ({_PLACE})
-        """
-    )
-    db.execute(
-        f"""
-        CREATE TEMP TABLE gap AS SELECT *, greatest(gap_to_at_ms - gap_from_at_ms, 0) gap_ms FROM (
-            SELECT {_PLACE}, {_GAP_ENDS.replace(_AFTER, _SEEN_AFTER)} FROM part WHERE gap_from_offset IS NOT NULL
-            UNION ALL SELECT {_PLACE}, previous.f, previous.a, previous.p, first_offset, first_at_ms,
-                first_position, {_NEXT} FROM part WHERE previous IS NOT NULL
-        ) UNION ALL SELECT {_PLACE}, {", ".join("NULL" for _ in _GAP_ENDS.split(","))}, second_gap_ms FROM part
-        WHERE second_gap_ms IS NOT NULL
-        """
-    )
-    ends = ", ".join(f"CASE WHEN NOT is_unknown THEN longest.{name} END {name}" for name in _GAP_ENDS.split(", "))
-    data = db.execute(
-        f"""
-        SELECT {columns} FROM (
-            SELECT * EXCLUDE (longest, gaps, is_unknown), {ends},
-                CASE WHEN NOT is_unknown THEN gaps[2] END second_gap_ms
-            FROM (
-                SELECT {_PLACE}, min(first_offset) first_offset, arg_min(first_at_ms, first_offset) first_at_ms,
-                   max(last_offset) last_offset, arg_max(last_at_ms, last_offset) last_at_ms,
-                   sum(commit_count)::BIGINT commit_count,
-                   arg_min(topic_id, first_offset) FILTER (topic_id IS NOT NULL) topic_id,
-                   arg_min_null(first_position, first_offset) first_position,
-                   arg_max_null(last_position, last_offset) last_position,
-                   arg_max_null(in_transaction, last_offset) in_transaction,
-                   arg_min_null({_NEXT_AT}, first_offset) next_at_ms,
-                   arg_min_null({_NEXT_POSITION}, first_offset) next_position,
-                   bool_or(is_unknown) is_unknown
-                FROM part GROUP BY {_PLACE}
-            ) LEFT JOIN (
-                SELECT {_PLACE}, max(gap_ms, 2) gaps, arg_min(
-                    struct_pack({", ".join(f"{name} := {name}" for name in _GAP_ENDS.split(", "))}),
-                    struct_pack(ms := -gap_ms, f := gap_from_offset)
-                ) FILTER (gap_from_offset IS NOT NULL) longest
-                FROM gap GROUP BY {_PLACE}
-            ) USING ({_PLACE})
-            UNION ALL BY NAME SELECT {_PARTIAL} FROM every ANTI JOIN crowded USING ({_PLACE})
-        ) ORDER BY cluster_id, group_id, topic, partition, first_offset
-        """
-    ).to_arrow_table()
+    rows = merged(db.execute("SELECT * FROM every").to_arrow_table()).select(arrow_schema("silver.commit_mark").names)
     replaced = db.execute(f"SELECT DISTINCT {', '.join(KEY.names)} FROM old").to_arrow_table()
-    return Joined(data.cast(arrow_schema("silver.commit_mark")), replaced.cast(KEY))
+    return Joined(rows.cast(arrow_schema("silver.commit_mark")), replaced.cast(KEY))

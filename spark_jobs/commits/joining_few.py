@@ -1,6 +1,6 @@
 """Joins partial marks of the news with the known marks, where both are few and no commit must be folded again.
 
-It finds what `joining` does, in this process: to plan its eleven questions takes DuckDB longer than to answer them.
+It finds what `joining` does, in this process: to plan its eight questions takes DuckDB longer than to answer them.
 """
 
 from __future__ import annotations

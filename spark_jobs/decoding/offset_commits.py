@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain.gather.groups import undecoded
 from spark_jobs import record_files
+from spark_jobs.commits.merging import WaitingMarks
 from spark_jobs.commits.partial_marks import fold
 from spark_jobs.commits.stretches import Boundaries
 from spark_jobs.commits.waiting import ALL_UNFOLDED, Unfolded
@@ -26,6 +27,7 @@ def fold_commits(
     def task(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         out = DecodedRows(folder)
         known = boundaries()
+        marks = WaitingMarks(partial(out.add, "mark"))
         for batch in (batch for some in named for batch in record_files.commits_in(some, unfolded.chosen)):
             counts = DecodeCounts("record")
             refusals = []
@@ -41,10 +43,10 @@ def fold_commits(
                     counts.add(cluster_id, kind, "skipped_count", folded.tombstone_count)
                     counts.add(cluster_id, kind, "undecoded_count", len(folded.refused))
                     refusals += [undecoded_row(source.cluster_id, undecoded(source, e)) for source, e in folded.refused]
-                    for marks in folded.marks.to_batches():
-                        out.add("mark", marks)
+                    marks.add(folded.marks)
             out.rows("silver.undecoded", refusals)
             out.rows("count", counts.rows())
+        marks.end()
         yield from out.written()
 
     return task

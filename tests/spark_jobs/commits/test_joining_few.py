@@ -1,4 +1,4 @@
-"""What few marks are joined to is what questions to DuckDB join them to."""
+"""What few marks are joined to is what many are joined to."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def a_mark(random: Random, group: int, partition: int, stretch_from: int, first:
         return random.choice((None, value))
 
     gap_from = None if first == last else random.choice((None, first, first, first))
+    gap_ms = random.randrange(3_000)
     after = maybe(1_000 * last + 7) if gap_from is not None else None
     return {
         "cluster_id": "c", "group_id": f"g{group}", "topic": "t", "partition": partition, "offsets_topic": OFFSETS,
@@ -35,9 +36,9 @@ def a_mark(random: Random, group: int, partition: int, stretch_from: int, first:
         "next_at_ms": maybe(1_000 * last), "next_position": maybe(8), "gap_from_offset": gap_from,
         "gap_from_at_ms": None if gap_from is None else 1_000 * first, "gap_from_position": maybe(first),
         "gap_to_offset": None if gap_from is None else random.choice((last, first + 1)),
-        "gap_to_at_ms": None if gap_from is None else 1_000 * first + random.randrange(3_000),
+        "gap_to_at_ms": None if gap_from is None else 1_000 * first + gap_ms,
         "gap_to_position": maybe(last), "after_at_ms": after, "after_position": maybe(5),
-        "second_gap_ms": None if gap_from is None else maybe(random.randrange(3_000)),
+        "second_gap_ms": None if gap_from is None else maybe(random.randint(0, gap_ms)),
         "in_transaction": maybe(True),
     }  # fmt: skip
 
@@ -65,7 +66,7 @@ def a_case(random: Random) -> tuple[list[dict[str, Any]], list[dict[str, Any]], 
     return partial, known, cut
 
 
-def by_questions(partial: pa.Table, known: pa.Table, cut: pa.Table) -> joining.Joined | None:
+def as_many(partial: pa.Table, known: pa.Table, cut: pa.Table) -> joining.Joined | None:
     floor = pa.schema([*list(joining.GROUP_PLACE)[:1], *list(joining.GROUP_PLACE)[2:], ("floor", pa.int64())])
     with cursor() as db:
         inputs: Mapping[str, pa.Table] = {
@@ -87,7 +88,7 @@ def test_few_marks_are_joined_as_many_are() -> None:
             rows_to_table("silver.commit_mark", known),
             pa.table(list(map(list, zip(*cut, strict=True))) or [[]] * 5, schema=CUT),
         )
-        expected, found = by_questions(*inputs), joining_few.joined(*inputs)
+        expected, found = as_many(*inputs), joining_few.joined(*inputs)
         if expected is None or found is None:
             assert expected is found
             continue
