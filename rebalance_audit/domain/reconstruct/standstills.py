@@ -233,7 +233,8 @@ def _habit_ms(mark: CommitMark) -> int | None:
 
 
 def _is_interrupted(mark: CommitMark) -> bool:
-    return (mark.gap_ms or 0) >= max(LEAST_MS, MISSED_COMMITS * (_usual_ms(mark) or 0) + SLACK_MS)
+    gap_ms = mark.gap_ms or 0
+    return gap_ms >= LEAST_MS and gap_ms >= MISSED_COMMITS * (_usual_ms(mark) or 0) + SLACK_MS
 
 
 def _speaks_in(mark: CommitMark, since_ms: int, until_ms: int) -> bool:
