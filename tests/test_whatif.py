@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rebalance_audit.domain.model import Member, Movement, Rebalance, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.domain.replay.whatif import Option
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.signing import ENVIRONMENT_KEY, make_key
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import gathered
 
@@ -147,6 +149,24 @@ def test_what_a_group_had_already_is_called_so() -> None:
 def test_all_groups_are_weighed_over_days_and_no_other_time(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["whatif", "-w", str(filled), "--from", "2026-11-21", "-q"]) == 2
     assert "--from and --to are for one GROUP" in capsys.readouterr().err
+
+
+def test_what_the_answers_for_a_fleet_add_to_the_log_is_signed_with_the_key_of_the_settings(
+    filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT_KEY, "")  # so that it is put back as it was: settings set it
+    monkeypatch.delenv(ENVIRONMENT_KEY)
+    shutil.copytree(filled, tmp_path / "w")
+    make_key(tmp_path / "audit.pem")
+    settings = tmp_path / "s.yaml"
+    settings.write_text(f"warehouse: {tmp_path}/another\nevidence_log: {{key_file: {tmp_path}/audit.pem}}\n")
+    weighed = ["whatif", "-w", str(tmp_path / "w"), "--config", str(settings), "--seconds", "1", "--engine", "local"]
+    assert cli.run([*weighed, "-q"]) == 0
+    capsys.readouterr()
+    assert cli.run(["audit", "verify", "-w", str(tmp_path / "w")]) == 0
+    assert "not signed" not in capsys.readouterr().err
+    # The warehouse of the settings is no second place to look at.
+    assert cli.run(["whatif", *DEPLOY, "--config", str(settings), "--set", "session.timeout.ms=45s"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def whatif(
     ] = None,
     engine: options.EngineChoice = options.EngineName.AUTO,
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """What other settings would have saved this group.
 

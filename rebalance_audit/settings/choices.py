@@ -17,6 +17,8 @@ from rebalance_audit.settings.reading import SettingsError, revealed
 
 _SOURCES = ("collect", "watch")
 """Verbs that read a cluster; its part of the file gives the defaults of their options."""
+_LOOKS_WHERE_IT_IS_TOLD = "whatif"
+"""A warehouse is one of its places, and a default beside another place would make two."""
 _RECEIVERS = ("alert", "watch")
 """Verbs that send alerts: their `--to`."""
 
@@ -28,7 +30,7 @@ def option_defaults(settings: Settings, verb: str, cluster: str | None) -> dict[
     client properties that librdkafka has no equal of.
     """
     found: dict[str, Any] = {}
-    if settings.warehouse is not None:
+    if settings.warehouse is not None and verb != _LOOKS_WHERE_IT_IS_TOLD:
         found["warehouse"] = settings.warehouse
     if verb == "maintain":
         kept = settings.retention
