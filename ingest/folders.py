@@ -14,9 +14,10 @@ from typing import Any
 
 from ingest.batches import KEY
 from ingest.errors import Misconfigured, Problem
-from ingest.metadata import metadata_files, metadata_folders
+from ingest.metadata import METADATA_FOLDER, metadata_files, metadata_folders
 from ingest.readings import SourceReading
 from ingest.replicas import Replica, file_bytes, segments_in
+from ingest.same_cluster import refuse_several_clusters
 from ingest.segments import read_segment
 from rebalance_audit.domain.connect_topics import internal_topic_kind
 from rebalance_audit.domain.gather.clocks import zone_of
@@ -130,6 +131,10 @@ def _collect(
             PartitionFiles(topic=topic, partition=partition, kind=kind, replicas=replicas)
             for partition, replicas in sorted(partitions.items())
         ]
+    metadata = [Replica(node, segments_in(path)) for node, path in sorted(found.metadata.items())]
+    refuse_several_clusters(
+        [(METADATA_FOLDER, metadata), *((f"{p.topic}-{p.partition}", p.replicas) for p in found.partitions)]
+    )
     if skipped:
         found.unread.append(_unread("*", _skipped(skipped)))
     for node, folder in sorted(logs.items()):

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from rebalance_audit.domain.detect.wording import clock, duration, listed, shown
 from rebalance_audit.domain.incidents import Incident
 
 EVIDENCE_SHOWN = 3
 RUNBOOK = "docs/runbook.md"
+"""Where nobody said where a browser finds it."""
 TITLE_WIDTH = 400
 _TEXT_WIDTH, _REF_WIDTH, _NAME_WIDTH = 1_500, 200, 100
 _NAMES_SHOWN = 5
 _RULE = re.compile(r"[a-z]{2}\d{3}(?=:)")
+
+
+@dataclass(frozen=True, slots=True)
+class Runbook:
+    """Where a browser finds what to do about an incident."""
+
+    address: str
+    """An http(s) address: of the runbook's page, or of the app."""
+    is_app: bool = False
+    """The app's page of each incident has the runbook's text."""
+
+    def url(self, incident: Incident) -> str:
+        if self.is_app:
+            named = {"cluster": incident.cluster_id, "incident": incident.incident_id}
+            return f"{self.address}/incident?{urlencode(named)}"
+        return self.address + _heading(incident)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +51,7 @@ class News:
     """The groups or culprits that joined since the message before; None if few or none did."""
     answered: str | None = None
     """Who acknowledged it, in words."""
+    runbook: Runbook | None = None
 
 
 def title(news: News) -> str:
@@ -64,14 +83,14 @@ def body(news: News) -> str:
             lines.append(f"What to do: {safe(i.advice, _TEXT_WIDTH)}")
         if i.evidence:
             lines.append(f"Evidence: {'  '.join(safe(ref, _REF_WIDTH) for ref in i.evidence[:EVIDENCE_SHOWN])}")
-        lines.append(f"Runbook: {runbook_url(i)}")
+        lines.append(f"Runbook: {RUNBOOK + _heading(i) if news.runbook is None else news.runbook.url(i)}")
     return "\n".join(lines)
 
 
-def runbook_url(incident: Incident) -> str:
-    """The heading of its gravest symptom, whose rule its finding id begins with."""
+def _heading(incident: Incident) -> str:
+    """The heading of its gravest symptom, whose rule its finding id begins with: `#rb007`."""
     rule = _RULE.match(incident.finding_ids[0]) if incident.finding_ids else None
-    return f"{RUNBOOK}#{rule[0]}" if rule else RUNBOOK
+    return f"#{rule[0]}" if rule else ""
 
 
 def safe(text: str, width: int) -> str:

@@ -66,6 +66,8 @@ class AlertRound:
     def messages(self, incidents: Iterable[Incident], key: str, state: Mapping[str, Any]) -> list[News]:
         """The news as it is sent. Only a message about an open incident has advice."""
         found = list(self.news(incidents, key, state))
+        if self.routes is not None:
+            found = [replace(news, runbook=self.routes.runbook) for news in found]
         opened = [news.incident for news in found if news.status == "open"]
         if self.advised is None or not opened:
             return found

@@ -1,4 +1,4 @@
-"""Which target gets which incident: teams name their targets in the settings."""
+"""What the settings say about alerts: which target gets which incident, and where the runbook is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from rebalance_audit.alerts.message import Runbook
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.teams import TeamOf
 
@@ -22,6 +23,7 @@ class Routes:
     team_of: TeamOf
     teams: Mapping[str, frozenset[str]]
     """The teams that name a target, by `key_of` it. A target that is not here gets everything."""
+    runbook: Runbook | None = None
 
     def of(self, key: str, incidents: Sequence[Incident], keys: Collection[str]) -> list[Incident]:
         """The incidents for the target with this key. `keys`: those of all targets that are sent to."""

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import apprise
 
-from rebalance_audit.alerts.message import TITLE_WIDTH, News, body, runbook_url, safe, title
+from rebalance_audit.alerts.message import TITLE_WIDTH, News, body, safe, title
 from rebalance_audit.alerts.routing import key_of
 from rebalance_audit.domain.detect.wording import counted, shown
 from rebalance_audit.domain.kinds import FindingStatus, Severity
@@ -211,7 +211,7 @@ def _alertmanager(news: News, now: datetime) -> dict[str, Any]:
             "summary": safe(i.title, TITLE_WIDTH),
             "description": body(news),
             "kind": i.kind,
-            "runbook_url": runbook_url(i),
+            **({} if news.runbook is None else {"runbook_url": news.runbook.url(i)}),
         },
         "startsAt": starts.isoformat(timespec="milliseconds"),
         # An incident that is over ended in the past; Alertmanager takes that for resolved.

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from rebalance_audit.alerts.outward import Outward
+from rebalance_audit.alerts.message import Runbook
 from rebalance_audit.alerts.routing import Routes, key_of
 from rebalance_audit.domain.detect.limits import LimitsOf
 from rebalance_audit.domain.teams import TeamOf
@@ -167,15 +168,20 @@ def _names_of(settings: Settings) -> dict[str, str]:
 
 
 def routes_of(settings: Settings) -> Routes | None:
-    """Which targets get the alerts of which team; None if no team names a target, and every target gets everything.
-    Raises SettingsError if a secret is not there."""
+    """Which targets get the alerts of which team, and where the runbook is: by default the app's page of the incident.
+    None if the file says neither. Raises SettingsError if a secret is not there."""
     named = {name for team in settings.teams for name in team.alerts}
     by_key = {
         key_of(revealed(target.url)): frozenset(team.name for team in settings.teams if target.name in team.alerts)
         for target in settings.alerts
         if target.name in named
     }
-    return Routes(team_of(settings), by_key) if by_key else None
+    runbook = None
+    if settings.runbook is not None:
+        runbook = Runbook(settings.runbook)
+    elif settings.app.public_url is not None:
+        runbook = Runbook(settings.app.public_url, is_app=True)
+    return Routes(team_of(settings), by_key, runbook) if by_key or runbook else None
 
 
 def _by_id(entry: Mapping[str, Any], ids: Mapping[str, str]) -> Iterator[dict[str, Any]]:

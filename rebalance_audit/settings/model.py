@@ -242,6 +242,8 @@ class Settings(_Part):
     alerts: list[AlertTarget] = []
     stopped_after: Annotated[str, Field(pattern=SPAN)] | None = None
     """`watch` alerts when a source gives no evidence for so long: 90s, 5m, 1h."""
+    runbook: Annotated[str, Field(pattern=PUBLIC_URL)] | None = None
+    """Where browsers find docs/runbook.md; alerts link to its headings. By default they link to `app.public_url`."""
     traces: Traces | None = None
     annotations: Annotations | None = None
     evidence_log: EvidenceLog = EvidenceLog()
