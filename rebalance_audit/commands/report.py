@@ -227,6 +227,7 @@ def report(
         ReportFormat, typer.Option("-o", "--output", help="html is one file that needs nothing else.")
     ] = ReportFormat.TABLE,
     bounds: Annotated[bool, typer.Option("--bounds", help="Show hard bounds beside the likely ranges.")] = False,
+    quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
     """What a period cost: incidents, worst groups, causes, the unseen."""

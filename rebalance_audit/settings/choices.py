@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from rebalance_audit.alerts.outward import Outward
 from rebalance_audit.alerts.message import Runbook
+from rebalance_audit.alerts.outward import Outward
 from rebalance_audit.alerts.routing import Routes, key_of
 from rebalance_audit.domain.detect.limits import LimitsOf
 from rebalance_audit.domain.teams import TeamOf

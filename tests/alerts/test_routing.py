@@ -14,6 +14,7 @@ from rebalance_audit.settings.choices import routes_of
 from rebalance_audit.settings.model import Settings
 from rebalance_audit.settings.reading import parse_settings
 from tests.alerts.incidents import T_MS, an_incident, send
+from tests.alerts.receiver import Receiver
 from tests.webhook import Webhook
 
 HOSTILE = "sink-*"
@@ -70,6 +71,24 @@ def test_a_team_without_a_target_of_its_own_is_not_forgotten() -> None:
 
 def test_without_a_team_that_names_a_target_there_are_no_routes() -> None:
     assert routes_of(settings({"a": "http://a/"}, '  - {name: a, groups: ["a*"]}')) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "url"),
+    [
+        ("runbook: https://wiki.example.org/kafka\n", "https://wiki.example.org/kafka#rb001"),
+        (
+            "app: {public_url: 'https://audit.example.org'}\n",
+            "https://audit.example.org/incident?cluster=cluster-a&incident=in%3A0000000000000001",
+        ),
+    ],
+)
+def test_an_alert_links_to_a_runbook_that_a_browser_opens(receiver: Receiver, state: Path, said: str, url: str) -> None:
+    routes = routes_of(parse_settings(said, "f.yaml"))
+    assert send([an_incident()], [receiver.webhook], state, routes=routes).delivered_count == 1
+    ((alert,),) = receiver.received
+    assert alert["annotations"]["runbook_url"] == url
+    assert f"Runbook: {url}" in alert["annotations"]["description"]
 
 
 def test_what_is_sent_elsewhere_is_not_waiting_here(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ def test_a_report_is_text_json_or_one_html_file(call: Any, filled: Path) -> None
     )
     assert json.loads(call("report", "-w", filled, "-o", "json").out)["group_count"] > 1
     page = call("report", "-w", filled, "-o", "html").out
+    assert page == call("report", "-w", filled, "-o", "html", "-q").out
     assert page.startswith("<!doctype html>")
     assert "<script" not in page
 

@@ -63,7 +63,7 @@ CASES: list[tuple[str, list[str]]] = [
     ),
     ("colour: red\nteams:\n  - {name: a, groups: [b], colour: 2}\n", [
         "s.yaml:1: colour: there is no such setting; there are warehouse, clusters, teams, alerts, stopped_after, "
-        "traces, annotations, evidence_log, app, retention, limits.",
+        "runbook, traces, annotations, evidence_log, app, retention, limits.",
         "s.yaml:3: teams[1].colour: there is no such setting; there are name, clusters, groups, connectors, "
         "connect_clusters, members, alerts.",
     ]),
@@ -131,7 +131,7 @@ CASES: list[tuple[str, list[str]]] = [
         "  - {name: u, groups: [g]}\nalerts:\n  - {name: chat, address: x}\n",
         [
             "s.yaml:1: colour: there is no such setting; there are warehouse, clusters, teams, alerts, stopped_after, "
-            "traces, annotations, evidence_log, app, retention, limits.",
+            "runbook, traces, annotations, evidence_log, app, retention, limits.",
             "s.yaml:4: there are 2 clusters named 'a'; each must be there once.",
             "s.yaml:7: teams 't' and 'u' both have groups 'g' and 'g'; make their patterns distinct.",
             "s.yaml:9: alerts[1].address: there is no such setting; there are name, url.",

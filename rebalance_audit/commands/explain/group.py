@@ -244,6 +244,8 @@ def _deleted(sources: Iterable[SourceReading]) -> Iterable[str]:
 
 
 def _clocks(clocks: Mapping[str, NodeClock]) -> Iterable[str]:
-    for node, clock in clocks.items():
-        if clock.source.value == "assumed":
-            yield f"the zone of {node}'s log times is not known and was taken for UTC (say it with --log-time-zone)"
+    from rebalance_audit.domain.detect.wording import zones_not_known
+
+    unzoned = [node for node, clock in clocks.items() if clock.source.value == "assumed"]
+    if unzoned:
+        yield zones_not_known(unzoned)

@@ -181,6 +181,14 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
     return runs
 
 
+def zones_not_known(nodes: Sequence[str]) -> str:
+    """That log times of these nodes may be off by hours."""
+    names = listed([shown(node) for node in nodes], 5)
+    if len(nodes) == 1:
+        return f"the zone of {names}'s log times is not known and was taken for UTC (say it with --log-time-zone)"
+    return f"the zones of the log times of {names} are not known and were taken for UTC (say them with --log-time-zone)"
+
+
 def listed(items: Sequence[str], most: int = 3) -> str:
     """`a`, `a and b`, `a, b and 4 more`."""
     if len(items) <= 1:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, shown
+from rebalance_audit.domain.detect.wording import clock, counted, duration, folded, shown, zones_not_known
 from rebalance_audit.domain.reassign.advice import blocked, is_legal_topic, next_steps
 from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentHistory
 from rebalance_audit.domain.reassign.plan import (
@@ -86,11 +86,8 @@ def explain(r: Reassignment, now_ms: int | None = None) -> list[str]:
 
 
 def unzoned(history: ReassignmentHistory) -> list[str]:
-    """Nodes whose times may be off by hours, one line each."""
-    return [
-        f"the zone of {shown(node)}'s log times is not known and was taken for UTC (say it with --log-time-zone)"
-        for node in history.unzoned_nodes
-    ]
+    """Nodes whose times may be off by hours: one line at most."""
+    return [zones_not_known(history.unzoned_nodes)] if history.unzoned_nodes else []
 
 
 def explain_plan(

@@ -14,6 +14,7 @@ from rebalance_audit.domain.detect.wording import (
     folded,
     listed,
     shown,
+    zones_not_known,
 )
 
 
@@ -97,3 +98,11 @@ def test_counts_agree_with_their_nouns() -> None:
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed(["a", "b", "c", "d"]) == "a, b and 2 more"
+
+
+def test_nodes_whose_zones_are_not_known_are_one_sentence() -> None:
+    assert zones_not_known(["b1"]).startswith("the zone of b1's log times is not known")
+    assert zones_not_known(["b1", "b2", "b3"]) == (
+        "the zones of the log times of b1, b2 and b3 are not known and were taken for UTC (say them with "
+        "--log-time-zone)"
+    )
