@@ -14,6 +14,11 @@ from rebalance_audit.domain.model import Finding
 from rebalance_audit.domain.reassign.advice import blocked, cancel_command, execute_command, is_legal_topic, next_steps
 from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentHistory, Throttle
 
+_ENDINGS = {
+    "cancelled": "it was cancelled", "superseded": "another request replaced it", "deleted": "its topic was deleted",
+}  # fmt: skip
+"""How a standstill ended where the attempt did not go on, by its outcome."""
+
 
 def stalled(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Finding]:
     """RA001. A running reassignment makes no progress for the limit, or one that has ended once did not.
@@ -42,7 +47,7 @@ def stalled(history: ReassignmentHistory, limits: ReassignmentLimits) -> list[Fi
                 "blocked_by": r.blocked_by,
                 "blocked_replicas": list(r.blocked_replicas),
             },
-            advice=" ".join(next_steps(r)[:1]) if is_open else "Nothing: it went on.",
+            advice=" ".join(next_steps(r)[:1]) if is_open else f"Nothing: {_ENDINGS.get(r.outcome, 'it went on')}.",
         )
     return found
 

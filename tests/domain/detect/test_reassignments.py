@@ -177,6 +177,17 @@ def test_the_stall_says_in_one_sentence_what_to_do() -> None:
     assert finding.advice.startswith("Start broker 5, or cancel the reassignment: ")
 
 
+@pytest.mark.parametrize(
+    ("replicas", "advice"),
+    [((2, 3, 5), "Nothing: it went on."), ((1, 0, 2), "Nothing: it was cancelled.")],
+    ids=["completed", "cancelled"],
+)
+def test_a_standstill_that_is_over_says_how_it_ended(replicas: tuple[int, ...], advice: str) -> None:
+    stood_still = asked().at(11_000).fenced(5).at(200_000)
+    ended = stood_still.change(isr=replicas, leader=replicas[0], replicas=replicas, adding=(), removing=())
+    assert [f.advice for f in found(ended) if f.rule_id == "RA001"] == [advice]
+
+
 def test_a_throttle_could_go_when_the_last_move_ended() -> None:
     history = done(asked(throttled())).at(400_000).no_op().history()
     assert removable_since(history, history.throttles) == 20_000
