@@ -311,7 +311,7 @@ GOLD_GROUP = Table(
         col("rebalance_count_24h", "int", "", required=True),
         col("pause_p50_ms", "double", "Over rebalances with an estimate."),
         col("pause_p95_ms", "double", ""),
-        col("resource_seconds_estimate", "double", "Sum over evidence."),
+        col("resource_seconds_estimate", "double", "Sum over evidence, of those whose cost is known."),
         col("resource_seconds_likely_lower", "double", "Nine of ten truths lie between this and …"),
         col("resource_seconds_likely_upper", "double", "… this."),
         col(
