@@ -298,9 +298,9 @@ DEPLOYS = _causes(lambda f: f.family in (Family.ARRIVAL, Family.DEPARTURE) or f.
 """Causes of a deploy, kill -9 and Streams' closing without leaving included."""
 FAULTS = _causes(lambda f: f.family is Family.FAILURE and f.going is not Going.VANISHED) - {Cause.COORDINATOR_FAILOVER}
 """Never part of a healthy deploy, whoever came or went meanwhile. A coordinator may move during any."""
-MEMBER_FAILED = _causes(lambda f: f.family is Family.FAILURE) - {
-    Cause.COORDINATOR_FAILOVER, Cause.APPEND_FAILED, Cause.JOIN_PHASE_FAILED,
-}  # fmt: skip
+COORDINATOR_FAILED = frozenset({Cause.COORDINATOR_FAILOVER, Cause.APPEND_FAILED, Cause.JOIN_PHASE_FAILED})
+"""No member had a part in it."""
+MEMBER_FAILED = _causes(lambda f: f.family is Family.FAILURE) - COORDINATOR_FAILED
 """A member failed, not its coordinator; all else that makes members come and go may have been done on purpose."""
 EXPECTED = {cause: cause.facts.expected_reason for cause in Cause if cause.facts.expected_reason is not None}
 """The protocol's normal work, and why."""

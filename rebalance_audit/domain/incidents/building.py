@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause
+from rebalance_audit.domain.causes import COORDINATOR_FAILED, MEMBER_FAILED, Cause
 from rebalance_audit.domain.detect import client_advice
 from rebalance_audit.domain.detect.finding import capped
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, identity
@@ -209,6 +209,8 @@ def _people(trouble: Trouble) -> list[Identity]:
     """The members at fault; those that came or went, where nobody is at fault."""
     failed = Counter(who for e, s in trouble.steps for who in faults_in(e.history, s))
     if trouble.kind == "storm" and not failed:
+        if words.cause_of_storm(trouble) in COORDINATOR_FAILED:
+            return []
         came = Counter(who for _, s in trouble.steps for who in dict.fromkeys((*s.left, *s.joined)))
         most = max(came.values(), default=0)
         return [who for who, n in came.items() if n * 2 >= most]
@@ -252,13 +254,11 @@ def _root_cause(trouble: Trouble) -> tuple[str, str, tuple[str, ...]]:
         first = worst or trouble.reassignments[0]
         tier = "recorded" if first.source == "metadata" else "logged"
         return (worst.blocked_by or "unknown" if worst else "reassigned"), tier, first.evidence[:2]
-    causes = [t for _, s in trouble.steps for t in s.rebalance.triggers if t.trigger in MEMBER_FAILED]
-    if trouble.kind == "storm" and not causes:
-        causes = [t for _, s in trouble.steps for t in s.rebalance.triggers if t.trigger not in FOLLOW_UPS]
-    if trouble.kind in ("storm", "member_fault", "connect_worker") and causes:
-        commonest = Counter(t.trigger for t in causes).most_common(1)[0][0] if trouble.kind == "storm" else None
-        cause = next(t for t in causes if commonest in (None, t.trigger))
-        return cause.trigger, cause.tier, cause.evidence[:2]
+    causes = words.causes_of_storm(trouble) if trouble.kind == "storm" else []
+    if trouble.kind in ("member_fault", "connect_worker"):
+        causes = [t for _, s in trouble.steps for t in s.rebalance.triggers if t.trigger in MEMBER_FAILED]
+    if causes:
+        return causes[0].trigger, causes[0].tier, causes[0].evidence[:2]
     if trouble.standstills:
         return Cause.COORDINATOR_FAILOVER, "inferred", trouble.standstills[0].evidence[:2]
     root = trouble.root

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from rebalance_audit.domain.causes import Cause, phrase_of
+from rebalance_audit.domain.causes import COORDINATOR_FAILED, FOLLOW_UPS, MEMBER_FAILED, Cause, phrase_of
 from rebalance_audit.domain.detect.finding import capped
 from rebalance_audit.domain.detect.history import HistoryStep, Identity, host_of, identity, is_loopback, worker_name
 from rebalance_audit.domain.detect.modes import number
@@ -24,6 +24,7 @@ from rebalance_audit.domain.detect.wording import (
 from rebalance_audit.domain.incidents.episodes import Episode, faults_in, is_own_rewrite
 from rebalance_audit.domain.incidents.model import Link
 from rebalance_audit.domain.incidents.troubles import Trouble
+from rebalance_audit.domain.model import Trigger
 from rebalance_audit.domain.numbers import CostBounds, is_counted, unit_of
 from rebalance_audit.domain.reassign.advice import blocked
 from rebalance_audit.domain.reassign.model import Reassignment
@@ -102,7 +103,9 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
         case "storm":
             steps = [s for _, s in trouble.steps if s.rebalance.kind == "rebalance"]
             span = duration(max(steps[-1].at_ms - steps[0].first_at_ms, 0))
-            why = listed(_failures(trouble, people)) or f"mostly {who}"
+            cause = cause_of_storm(trouble)
+            why = phrase_of(cause) if cause in COORDINATOR_FAILED else f"mostly {who}"
+            why = listed(_failures(trouble, people)) or why
             return f"{where} rebalanced {len(steps):,} times in {span}: {why}"
         case "connect_worker" | "member_fault":
             return "; ".join(_failures(trouble, people, where)) or f"{who} of {where} failed"
@@ -130,6 +133,20 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
             return f"{what} {where}" + ("" if trigger == Cause.APPEND_FAILED else f" moved{away}")
         case _:
             return f"{where}: {phrase_of(trigger)}"
+
+
+def causes_of_storm(trouble: Trouble) -> list[Trigger]:
+    """All of what most of its rebalances began with, in their order: a failure of members, if there is one. Rounds that
+    the protocol adds do not count."""
+    causes = [t for _, s in trouble.steps for t in s.rebalance.triggers if t.trigger not in FOLLOW_UPS]
+    causes = [t for t in causes if t.trigger in MEMBER_FAILED] or causes
+    commonest = Counter(t.trigger for t in causes).most_common(1)
+    return [t for t in causes if t.trigger == commonest[0][0]]
+
+
+def cause_of_storm(trouble: Trouble) -> str:
+    causes = causes_of_storm(trouble)
+    return causes[0].trigger if causes else Cause.UNKNOWN
 
 
 def brokers_that_stood_still(trouble: Trouble) -> list[int]:

@@ -251,6 +251,8 @@ def test_generations_that_cannot_be_written_are_all_symptoms_of_one_storm() -> N
     rules = {f.finding_id: f.rule_id for _, f in rows_of(capture).findings}
     assert (storm.kind, storm.root_cause) == ("storm", "append_failed")
     assert {"RB001", "RB014", "RB016"} <= {rules[f] for f in storm.finding_ids}
+    assert storm.title.endswith("the coordinator could not write the group record")
+    assert storm.culprits == (), "no member had a part in it"
     assert all(i.expected for i in others)
 
 
