@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from rebalance_audit.warehouse.arrow_tables import in_types_of, rows_at
+from rebalance_audit.warehouse.arrow_tables import in_types_of, no_rows, rows_at
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least, greatest, held_in, least
@@ -60,7 +60,7 @@ def rows_of_groups(
     schema = schema if columns is None else pa.schema([schema.field(column) for column in columns])
     files = warehouse.files(table, version)
     if not files or groups.num_rows == 0:
-        return schema.empty_table()
+        return no_rows(schema)
     listed = ", ".join(f'"{column}"' for column in schema.names)
     of_table = warehouse.schema(table)
     bounded = () if bound is None else (bound.column,)
@@ -84,7 +84,7 @@ def rows_of_few_keys(
     if None in listed or len(listed) > LISTED_AT_MOST:
         return None
     rows = pa.concat_tables(
-        [schema.empty_table(), *(chosen.rows for chosen in chosen_rows(files, schema, {column: listed}, bound))]
+        [no_rows(schema), *(chosen.rows for chosen in chosen_rows(files, schema, {column: listed}, bound))]
     )
     wanted = set(zip(*(keys[name].to_pylist() for name in keys.schema.names), strict=True))
     own = zip(*(rows[name].to_pylist() for name in keys.schema.names), strict=True)
@@ -103,7 +103,7 @@ def rows_with(
     schema = warehouse.schema(table)
     schema = schema if columns is None else pa.schema([schema.field(column) for column in columns])
     chosen = chosen_rows(warehouse.files(table, version), schema, values)
-    return pa.concat_tables([schema.empty_table(), *(of_group.rows for of_group in chosen)])
+    return pa.concat_tables([no_rows(schema), *(of_group.rows for of_group in chosen)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +217,7 @@ def relation_of_keys(
         whole = f"(FROM {relation(files)}{few if 0 < len(listed) <= LISTED_AT_MOST else ''})"
         return f"(SELECT * FROM {whole} SEMI JOIN {name} USING ({same}))"
     rows = [chosen.rows for chosen in chosen_rows(files, schema, {column: listed}, bound)]
-    db.register(f"{name}_rows", pa.concat_tables([schema.empty_table(), *rows]))
+    db.register(f"{name}_rows", pa.concat_tables([no_rows(schema), *rows]))
     return f"(SELECT * FROM {name}_rows SEMI JOIN {name} USING ({same}))"
 
 

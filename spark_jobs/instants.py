@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain.kinds import Outcome, RebalanceKind
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, whole
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, no_rows, whole
 from rebalance_audit.warehouse.footers import row_group_bytes
 from rebalance_audit.warehouse.kept_columns import row_group
 from spark_jobs.group_rows import GROUP, INSTANTS
@@ -29,7 +29,7 @@ TIMES = pa.schema(
 
 def times_of(files: Sequence[str]) -> pa.Table:
     """When each rebalance in these files was (TIMES)."""
-    return pa.concat_tables([TIMES.empty_table(), *map(_times_of, files)])
+    return pa.concat_tables([no_rows(TIMES), *map(_times_of, files)])
 
 
 def groups_within(files: Sequence[str], bounds: Mapping[str, tuple[int, int]]) -> pa.Table:
@@ -64,7 +64,7 @@ def counts_within(
 @functools.lru_cache(maxsize=1_024)
 def _times_of(file: str) -> pa.Table:
     parts = [whole(row_group(file, at, _STORED.names), _STORED) for at in range(len(row_group_bytes(file)))]
-    rows = pa.concat_tables([_STORED.empty_table(), *parts])
+    rows = pa.concat_tables([no_rows(_STORED), *parts])
     at_ms = pc.coalesce(*(rows[name] for name in INSTANTS))
     counted = pc.coalesce(*(rows[name] for name in ("assigned_at_ms", "ended_at_ms", "joined_at_ms", "started_at_ms")))
     first = pc.min_element_wise(at_ms, rows["started_at_ms"])

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of, whole
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of, no_rows, whole
 from rebalance_audit.warehouse.delta_log import OpenTable
 from rebalance_audit.warehouse.evidence_log import actions_in
 from rebalance_audit.warehouse.footers import row_count_in, row_group_bytes
@@ -200,7 +200,7 @@ class DeltaTables:
             return self._rows(name, files, schema, distinct=True)
         groups = [(file, number) for file in files for number in range(len(row_group_bytes(file)))]
         return pa.concat_tables(
-            [schema.empty_table(), *(whole(row_group(*group, schema.names), schema) for group in groups)]
+            [no_rows(schema), *(whole(row_group(*group, schema.names), schema) for group in groups)]
         )
 
     def _rows(

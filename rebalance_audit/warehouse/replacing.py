@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.warehouse.arrow_tables import whole
+from rebalance_audit.warehouse.arrow_tables import no_rows, whole
 from rebalance_audit.warehouse.comparing import agreeing, differing_rows, hash_of, is_few, of_keys
 from rebalance_audit.warehouse.comparing_on_disk import Places, compared_on_disk
 from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, in_order, most_rows, soon_replaced
@@ -64,7 +64,7 @@ def differing(
     columns = list(dict.fromkeys([*(column for column in keys.schema.names if column != since), *own]))
     parts = _in_memory(data, schema)
     read: dict[str, pa.Table] = {}
-    placed = _placed(schema, files, keys, since, read) if keys.num_rows else _placed_schema(schema).empty_table()
+    placed = _placed(schema, files, keys, since, read) if keys.num_rows else no_rows(_placed_schema(schema))
     writer = FileWriter(table, folder, schema)
     places: Mapping[str, Places]
     if placed is None or parts is None:
@@ -80,7 +80,7 @@ def differing(
             fresh = _chosen(parts, data, found.new)
     else:
         gone, new, new_at = _compared(
-            placed, schema, pa.concat_tables([schema.empty_table(), *parts]), keys, since, columns, own
+            placed, schema, pa.concat_tables([no_rows(schema), *parts]), keys, since, columns, own
         )
         changed = pa.concat_tables([gone.select(columns), new.select(columns)])
         changed = changed.group_by(columns).aggregate([]) if columns else changed
@@ -212,7 +212,7 @@ def _placed(
         if chosen.of_group.num_rows == row_count_in(chosen.file) and read_bytes <= _PLACED_BYTES:
             read[chosen.file] = chosen.of_group
         parts.append(chosen.rows.append_column("filename", names).append_column("file_row_number", chosen.places))
-    return pa.concat_tables([_placed_schema(schema).empty_table(), *parts])
+    return pa.concat_tables([no_rows(_placed_schema(schema)), *parts])
 
 
 def _row_bytes(file: str) -> float:

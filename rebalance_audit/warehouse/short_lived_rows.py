@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.warehouse.arrow_tables import rows_at, rows_where, whole
+from rebalance_audit.warehouse.arrow_tables import no_rows, rows_at, rows_where, whole
 from rebalance_audit.warehouse.comparing_on_disk import Places
 from rebalance_audit.warehouse.file_sizes import SOON_REPLACED_AT_ONCE, in_order, leading_column, soon_replaced
 from rebalance_audit.warehouse.footers import row_count_in
@@ -74,7 +74,7 @@ class LeafWriter:
             is_soon = soon_replaced(self.writer.table, held)
             left += [part for part in [rows_where(held, pc.invert(is_soon))] if part.num_rows]
             new.append(rows_where(held, is_soon))
-        arriving = pa.concat_tables([self.writer.schema.empty_table(), *new])
+        arriving = pa.concat_tables([no_rows(self.writer.schema), *new])
         if arriving.num_rows in _TO_TAIL:
             self._add_to_tail(arriving)
             return left
@@ -99,7 +99,7 @@ class LeafWriter:
         fullest_first = sorted(filter(is_tail, self.gone), key=lambda file: (-row_count_in(file), file))
         tails = {file: self.gone[file] for file in fullest_first}
         leaves = {file: places for file, places in sorted(self.gone.items()) if file not in tails}
-        nothing = self.writer.schema.empty_table()
+        nothing = no_rows(self.writer.schema)
         if self._has_many_rows:
             self._add_to_many_leaves(leaves, nothing)
             leaves = {}

@@ -25,7 +25,7 @@ import pyarrow as pa
 from deltalake.transaction import AddAction, RemoveAction
 
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse.arrow_tables import in_types_of
+from rebalance_audit.warehouse.arrow_tables import in_types_of, no_rows
 from rebalance_audit.warehouse.changes import TableChange
 from rebalance_audit.warehouse.delta_commits import Transactions
 from rebalance_audit.warehouse.delta_tables import known_name
@@ -213,7 +213,7 @@ class Warehouse(Upkeep):
             schema = pa.schema([schema.field(c) for c in columns])
         files = self.files(name, version)
         if not files:
-            return schema.empty_table()
+            return no_rows(schema)
         if where is None and self._are_few(files):
             return self._few_rows(name, files, schema)
         return self._rows(name, files, schema, where, params)
@@ -223,7 +223,7 @@ class Warehouse(Upkeep):
     ) -> pa.Table:
         """Rows of some of the table's files, read like `read`. `distinct`: rows that are alike come once."""
         schema = pa.schema([self.schema(name).field(c) for c in columns])
-        return self._rows(name, files, schema, where, distinct=distinct) if files else schema.empty_table()
+        return self._rows(name, files, schema, where, distinct=distinct) if files else no_rows(schema)
 
     def mentioned(self, sql: str) -> set[str]:
         """The tables that the SQL names."""
@@ -244,7 +244,7 @@ class Warehouse(Upkeep):
                 if files:
                     db.execute(f"CREATE VIEW {name} AS SELECT * FROM {relation(files)}")
                 else:
-                    db.register("unpublished", self.schema(name).empty_table())
+                    db.register("unpublished", no_rows(self.schema(name)))
                     db.execute(f"CREATE TABLE {name} AS SELECT * FROM unpublished")
                     db.unregister("unpublished")
             return db.execute(sql, list(params)).to_arrow_table()

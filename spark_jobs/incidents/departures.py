@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain.causes import MEMBER_FAILED
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, narrow_schema, whole
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, narrow_schema, no_rows, whole
 from rebalance_audit.warehouse.footers import columns_of, row_count_in, row_group_bytes
 from rebalance_audit.warehouse.kept_columns import row_group
 from rebalance_audit.warehouse.queries import cursor
@@ -55,7 +55,7 @@ def departures(files: Sequence[str]) -> pa.Table:
             _known[file] = of_few_rows(file)
     for file in files:
         _known.move_to_end(file)
-    found = pa.concat_tables([DEPARTURES.empty_table(), *(_known[file] for file in files)])
+    found = pa.concat_tables([no_rows(DEPARTURES), *(_known[file] for file in files)])
     while len(_known) > _FILES_AT_MOST:
         _known.popitem(last=False)
     return found
@@ -66,7 +66,7 @@ def of_few_rows(file: str) -> pa.Table:
     schema = _stored()
     rows = pa.concat_tables(
         [
-            schema.empty_table(),
+            no_rows(schema),
             *(whole(row_group(file, at, schema.names, schema), schema) for at in range(len(row_group_bytes(file)))),
         ]
     )

@@ -14,7 +14,7 @@ from rebalance_audit.domain.model import ConnectTask, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
 from rebalance_audit.domain.tables import GOLD_REBALANCE, SILVER_FINDING
-from rebalance_audit.warehouse.arrow_tables import rows_at, whole
+from rebalance_audit.warehouse.arrow_tables import no_rows, rows_at, whole
 from rebalance_audit.warehouse.kept_columns import row_group
 from rebalance_audit.warehouse.row_groups import WantedValues, held_in, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -45,7 +45,7 @@ def shown_incidents(warehouse: Warehouse, columns: Sequence[str], from_ms: int =
     schema = warehouse.schema(INCIDENTS)
     narrow = pa.schema([schema.field(name) for name in ("status", "last_at_ms")])
     schema = pa.schema([schema.field(name) for name in columns])
-    parts = [schema.empty_table()]
+    parts = [no_rows(schema)]
     is_open = WantedValues.of("status", ["open"], with_null=False)
     for group in row_groups_of(warehouse.files(INCIDENTS)):
         place = group.file, group.number
