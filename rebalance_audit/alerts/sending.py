@@ -18,15 +18,24 @@ from rebalance_audit.alerts.news import AlertRound
 from rebalance_audit.alerts.silences import bring_into_line, is_alertmanager
 from rebalance_audit.alerts.state import Place, locked, read_state, write_state
 from rebalance_audit.alerts.target import NotDelivered, Sender, sender_for
+from rebalance_audit.domain.detect.wording import counted
 from rebalance_audit.domain.incidents import Incident
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertReport:
     delivered_count: int = 0
-    """Incidents sent, over all targets."""
+    """Messages that were taken: an incident that two receivers get counts twice."""
+    incident_count: int = 0
+    receiver_count: int = 0
+    """That took any of them."""
     failures: tuple[str, ...] = ()
     """One sentence per target that could not be reached; tried again next time."""
+
+    def in_words(self) -> str:
+        """`2 incidents sent to 1 receiver`."""
+        to = f" to {counted(self.receiver_count, 'receiver')}" if self.receiver_count else ""
+        return f"{counted(self.incident_count, 'incident')} sent{to}"
 
 
 def send_alerts(asked: AlertRound, targets: Sequence[str], place: Place) -> AlertReport:
@@ -40,7 +49,12 @@ def send_alerts(asked: AlertRound, targets: Sequence[str], place: Place) -> Aler
         if asked.is_all:
             sending.forget(keys)
         write_state(place, sending.state)
-    return AlertReport(delivered_count=sending.delivered_count, failures=tuple(sending.failures))
+    return AlertReport(
+        delivered_count=sum(map(len, sending.taken.values())),
+        incident_count=len(set().union(*sending.taken.values())),
+        receiver_count=len(sending.taken),
+        failures=tuple(sending.failures),
+    )
 
 
 def would_be_sent(asked: AlertRound, targets: Sequence[str], place: Place) -> Iterator[str]:
@@ -69,7 +83,8 @@ class _Sending:
 
     def __init__(self, asked: AlertRound, place: Place, state: dict[str, Any]) -> None:
         self.state = state
-        self.delivered_count = 0
+        self.taken: dict[str, set[str]] = {}
+        """The incidents that each receiver took."""
         self.failures: list[str] = []
         self._asked = asked
         self._place = place
@@ -87,7 +102,9 @@ class _Sending:
                     news = waiting.pop(each.incident.incident_id, each)
                     note_news(state, news, sender.name, asked.now_ms, is_sent=True)
                 write_state(self._place, state)
-                self.delivered_count += len(sent)
+                if sent:
+                    taken = self.taken.setdefault(sender.key, set())
+                    taken.update(each.incident.incident_id for each in sent)
         except NotDelivered as failure:
             for news in waiting.values():
                 note_news(state, news, sender.name, asked.now_ms, is_sent=False)

@@ -188,7 +188,7 @@ def send(
     sent = send_alerts(asked, to, place)
     for failure in sent.failures:
         note(failure)
-    note(f"{counted(sent.delivered_count, 'incident')} sent.", quiet=quiet)
+    note(f"{sent.in_words()}.", quiet=quiet)
     return not sent.failures
 
 

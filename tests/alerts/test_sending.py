@@ -195,6 +195,13 @@ def test_below_the_least_severity_nothing_is_shown(receiver: Receiver, state: Pa
     assert send(incidents, [receiver.webhook], state, min_severity=Severity.INFO).delivered_count == 2
 
 
+def test_an_incident_that_two_receivers_get_is_one_incident(receiver: Receiver, state: Path) -> None:
+    both = [receiver.webhook, receiver.apprise]
+    assert send([an_incident()], both, state).in_words() == "1 incident sent to 2 receivers"
+    assert send([an_incident()], both, state).in_words() == "0 incidents sent"
+    assert send([an_incident(2)], [receiver.webhook], state).in_words() == "1 incident sent to 1 receiver"
+
+
 def test_what_would_be_sent_is_shown_and_changes_nothing(receiver: Receiver, state: Path) -> None:
     (shown,) = would_be_sent(AlertRound([an_incident()]), [receiver.webhook], state)
     assert shown.startswith(f"[http://127.0.0.1:{receiver.port}/…] [WARNING] orders rebalanced 19 times")

@@ -117,7 +117,6 @@ class LiveWatch:
     def _send(self, incidents: Sequence[Incident]) -> bool:
         from rebalance_audit.alerts.news import AlertRound
         from rebalance_audit.alerts.sending import send_alerts
-        from rebalance_audit.domain.detect.wording import counted
         from rebalance_audit.warehouse.advice import advised
         from rebalance_audit.warehouse.responses import responses
         from rebalance_audit.warehouse.warehouse import Warehouse
@@ -139,7 +138,7 @@ class LiveWatch:
         for failure in sent.failures:
             note(failure)
         if sent.delivered_count:
-            note(f"{counted(sent.delivered_count, 'incident')} sent on arrival.", quiet=self._rounds.quiet)
+            note(f"{sent.in_words()} on arrival.", quiet=self._rounds.quiet)
         return not sent.failures
 
     def _show(self, present: Present) -> None:
