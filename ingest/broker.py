@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ingest.client_config import without_secrets
-from ingest.errors import Misconfigured, Retryable
+from ingest.errors import Misconfigured, Retryable, and_more
 from ingest.refusals import guess, principal, refusal, settings_fault
 
 TIMEOUT_S = 10.0
@@ -117,11 +117,10 @@ class LiveCluster:
         # of a leader that did not answer in time the client gives an invalid offset, and no error
         unknown = sorted(place for place, end in ends.items() if end < 0)
         if unknown:
-            (topic, partition), others = unknown[0], len(unknown) - 1
-            more = f" (and {others} more)" if others else ""
+            topic, partition = unknown[0]
             raise Retryable(
-                f"The leader of {topic}-{partition}{more} did not answer within {self.timeout_s:g} s; "
-                f"look at that broker and the network."
+                f"The leader of {topic}-{partition}{and_more(len(unknown) - 1)} did not answer within "
+                f"{self.timeout_s:g} s; look at that broker and the network."
             )
         return ends
 

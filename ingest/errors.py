@@ -15,6 +15,11 @@ class Retryable(IngestError):
     """The same call may succeed later: a broker is away, a file is being replaced."""
 
 
+def and_more(others: int) -> str:
+    """After the first of several things: ` (and 3 more)`; nothing where there are no others."""
+    return f" (and {others:,} more)" if others > 0 else ""
+
+
 @contextlib.contextmanager
 def retryable() -> Iterator[None]:
     """A store that is away or a disk that is full may be well again later; what was not landed is read again then."""

@@ -10,7 +10,7 @@ import os
 
 from ingest.broker import LiveCluster
 from ingest.collect_settings import CollectSettings
-from ingest.errors import IngestError
+from ingest.errors import IngestError, and_more
 from ingest.landing import Landing, positions_name
 
 TIMEOUT_S = 5.0
@@ -60,5 +60,5 @@ class SourceProbe:
         stuck = [p for p, at in places.items() if ends.get(at, 0) > landed[p] and before.get(p) == landed[p]]
         if not stuck:
             return None
-        holds = f"(and {len(stuck) - 1} more) hold" if len(stuck) > 1 else "holds"
-        return f"{stuck[0]} {holds} records that are not landed."
+        holds = "holds" if len(stuck) == 1 else "hold"
+        return f"{stuck[0]}{and_more(len(stuck) - 1)} {holds} records that are not landed."

@@ -155,9 +155,10 @@ def problems_of(sources: Iterable[SourceReading]) -> list[str]:
 
 def no_group_in(cluster_id: str, sources: Iterable[SourceReading], which: str = "No group is") -> CommandError:
     """Says what could not be read, where that may be why."""
+    from ingest.errors import and_more
+
     problems = problems_of(sources)
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    unread = f" Not read: {problems[0]}{more}." if problems else ""
+    unread = f" Not read: {problems[0]}{and_more(len(problems) - 1)}." if problems else ""
     return CommandError(
         f"{which} in the evidence of cluster {cluster_id}; check what was given, and whether retention or "
         f"compaction took it.{unread}"
