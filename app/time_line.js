@@ -223,6 +223,10 @@ export default function (component) {
         context.fillRect(x, middle - 4, 1.5, 8); context.fillRect(x + w - 1.5, middle - 4, 1.5, 8);
       }
       else if (style === 5) { context.fillStyle = c.faint; context.fillRect(x, y + h * 0.3, w, h * 0.4); }
+      else if (style === 9) {
+        context.strokeStyle = c.quiet; context.lineWidth = 2; context.beginPath(); context.moveTo(x + 1, y); context.lineTo(x + 1, y + h); context.stroke();
+        context.lineWidth = 1; context.setLineDash([2, 5]); context.beginPath(); context.moveTo(x + 4, y + h / 2); context.lineTo(x + w, y + h / 2); context.stroke(); context.setLineDash([]);
+      }
       else { context.fillStyle = patterns.faint; context.fillRect(x, y, w, h); context.strokeStyle = c.quiet; context.lineWidth = 1; context.strokeRect(x + 0.5, y + 0.5, Math.max(0.5, w - 1), h - 1); }
     }
 

@@ -87,7 +87,8 @@ def generate(location: str, groups: int, rebalances: int, days: int) -> Warehous
                    min(h4) > 0.03 AS expected, CASE WHEN max(h3) > 0.9 THEN 'warning' ELSE 'info' END AS severity,
                    sum(h3) * 200 AS cost_seconds, sum(h3) * 100 AS cost_lower_seconds,
                    sum(h3) * 400 AS cost_upper_seconds,
-                   'consumer-' || (min(i) % 6) || ' of ' || group_id || ' vanished without leaving' AS title,
+                   'consumer-' || (min(i) % 6) || ' of ' || group_id
+                       || ' sent no heartbeat until its session expired' AS title,
                    'It vanished. It cost partition-seconds. It is over.' AS story, 'Look at that host.' AS advice,
                    [{{'at_ms': min(at_ms), 'what': 'it vanished', 'evidence': ['a']}}] AS chain, ['a'] AS evidence
             FROM r GROUP BY g, group_id, generation_id // 4 ORDER BY first_at_ms;

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from app.answers.rows import Span
+from rebalance_audit.domain.detect.wording import seconds_of
 
 SLICES = 24
 DRAWS = 1_000
@@ -87,7 +88,7 @@ class Difference:
 def differences(before: Side, after: Side) -> list[Difference]:
     """The cost first: that is what a change is to help."""
     return [
-        _per_hour("cost, resource-seconds per hour", before, after, "cost"),
+        _per_hour(f"cost, {seconds_of('resource')} per hour", before, after, "cost"),
         _per_hour("rebalances per hour", before, after, "rebalances"),
         _quantile("longest downtime, median", before, after, "pause", 0.5),
         _quantile("longest downtime, 95th percentile", before, after, "pause", 0.95),

@@ -152,8 +152,8 @@ FLEET_LEGEND = Html(
     '<span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> members or configurations '
     "changed</span> "
     '<span class="ra-key"><span class="ra-swatch ra-swatch-resting"></span> the protocol\'s own work</span> '
-    '<span class="ra-key"><span class="ra-sign ra-change">\u2691</span> deploy or change: click for what came '
-    "since</span></div>"
+    '<span class="ra-key"><span class="ra-swatch ra-swatch-unseen"></span> no evidence</span> '
+    '<span class="ra-key"><span class="ra-sign ra-change">\u2691</span> deploy or change, click it</span></div>'
 )
 
 CONNECT_LEGEND = Html(

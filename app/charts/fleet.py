@@ -2,38 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from app import words
-from app.answers.rows import MarkRow, Span
+from app.answers.rows import ClusterRow, MarkRow, Span
 from app.charts.marks import change_marks, together
 from app.charts.time_line import BARS, STEPS, Style, TimeLine, empty, typed
+from app.sentences.fleet import is_old
+from rebalance_audit.domain.detect.wording import seconds_of
 
 BUCKETS = 120
-MOST_CLUSTERS = 10
+MOST_CLUSTERS = 7
 _LAYERS = (Style.RESTING_LOW, Style.WORKING, Style.FAILURE)
 """From the whole bar to its last part: the protocol's own work shows above the rest, failures at the bottom."""
 
 
-def fleet_strip(counted: pd.DataFrame, span: Span, marks: Sequence[MarkRow], show: str, unit: str) -> TimeLine:
-    """Lanes = clusters, as high as `show` (`rebalances` or `cost`) in each stretch of time; failures in the colour for
-    bad. Many clusters: those with the most, and the others together,
-    drawn to a scale of their own: a hundred clusters in one lane would make every other lane flat.
-    `unit`: what stood still in them."""
+def fleet_strip(
+    counted: pd.DataFrame,
+    span: Span,
+    marks: Sequence[MarkRow],
+    show: str,
+    unit: str,
+    clusters: Sequence[ClusterRow] = (),
+) -> TimeLine:
+    """Lanes = clusters, those with open incidents first, then by cost; as high as `show` (`rebalances` or `cost`) in
+    each stretch of time; failures in the colour for bad. Where the evidence of one of `clusters` ends before the time
+    does, the rest of its lane is marked. Many clusters: the others are drawn together, to a scale of their own: a
+    hundred clusters in one lane would make every other lane flat. `unit`: what stood still in them."""
     length = max(1.0, span.length_ms / BUCKETS)
     family = counted["trigger"].map(words.family)
     layer = np.select([family == "failure", family == "protocol"], [2, 0], default=1)
     table = counted.assign(layer=layer, failures=np.where(layer == 2, counted["rebalances"], 0))
     weights = table.groupby("cluster_id")[["rebalances", "cost"]].sum()
-    order = weights.sort_values([show, "rebalances"], ascending=False, kind="stable").index.tolist()
+    is_open = {c.cluster_id for c in clusters if c.open_incident_count}
+    weights["is_open"] = weights.index.isin(is_open)
+    order = weights.sort_values(["is_open", "cost", "rebalances"], ascending=False, kind="stable").index.tolist()
     shown, others = order[:MOST_CLUSTERS], order[MOST_CLUSTERS:]
     labels = [words.name(c, 40) for c in shown] + ([f"{len(others):,} more, own scale"] if others else [])
     lane_of = {c: i for i, c in enumerate(shown)} | dict.fromkeys(others, len(shown))
     table["lane"] = table["cluster_id"].map(lane_of)
     bars, texts = _bars(table, span, length, show)
+    unseen, unseen_texts = _unseen(clusters, lane_of, span, first_text=len(texts))
+    bars, texts = pd.concat([bars, unseen], ignore_index=True), [*texts, *unseen_texts]
     found = together(change_marks(marks), first_text=len(texts))
     costs = table.groupby("bucket")["cost"].sum().reindex(range(BUCKETS), fill_value=0.0)
     return TimeLine(
@@ -47,9 +60,34 @@ def fleet_strip(counted: pd.DataFrame, span: Span, marks: Sequence[MarkRow], sho
         below=pd.DataFrame({"at": span.from_ms + length * costs.index, "value": costs.to_numpy(dtype=float)})
         if costs.any()
         else empty(STEPS),
-        below_name=f"downtime, {unit}-seconds",
+        below_name=f"downtime, {seconds_of(unit)}",
         lane_height=24,
     )
+
+
+def _unseen(
+    clusters: Sequence[ClusterRow], lane_of: Mapping[str, int], span: Span, first_text: int
+) -> tuple[pd.DataFrame, list[str]]:
+    """From where the evidence of all clusters of a lane has ended to where the time ends; texts count from
+    `first_text` on."""
+    ends: dict[int, int] = {}
+    for c in clusters:
+        if c.cluster_id in lane_of and c.last_at_ms is not None:
+            lane = lane_of[c.cluster_id]
+            ends[lane] = max(c.last_at_ms, ends.get(lane, 0))
+    early = [(lane, max(at, span.from_ms)) for lane, at in sorted(ends.items()) if is_old(at, span.to_ms)]
+    frame = pd.DataFrame(
+        {
+            "lane": [lane for lane, _ in early],
+            "from": [float(at) for _, at in early],
+            "to": float(span.to_ms),
+            "level": 1.0,
+            "style": int(Style.UNSEEN),
+            "tip": range(first_text, first_text + len(early)),
+        }
+    )
+    texts = [f"no evidence for {words.duration(span.to_ms - at)}: what happened is not known" for _, at in early]
+    return typed(frame, BARS), texts
 
 
 def _bars(table: pd.DataFrame, span: Span, length: float, show: str) -> tuple[pd.DataFrame, list[str]]:

@@ -28,6 +28,8 @@ class Style(IntEnum):
     """From the lane's floor, as WORKING is."""
     RESTING_LOW = 8
     """From the lane's floor, faint."""
+    UNSEEN = 9
+    """No evidence: where it ended, and a broken line for as long as there is none."""
 
 
 Target = tuple[str, str]

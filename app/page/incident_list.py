@@ -8,7 +8,7 @@ from app import clock, words
 from app.answers.rows import IncidentRow
 from app.page.lines import ADVICE, line, line_link, lines
 from app.page.time_range import zone
-from app.sentences.incidents import stands, story
+from app.sentences.incidents import stands, still, story
 
 HEADS = ("where", "what happened, and whose doing", "downtime", "began")
 SIGNS = {"critical": "\u2715", "warning": "!", "info": "\u00b7"}
@@ -54,7 +54,9 @@ def cost_words(i: IncidentRow) -> str:
     """What an incident cost: no downtime was seen without a rebalance; it is not known where no pause is known."""
     if i.cost_seconds is not None:
         return words.seconds(i.cost_seconds, i.unit)
-    return "downtime not known" if i.group_ids else "no downtime seen"
+    if not i.group_ids:
+        return "no downtime seen"
+    return "not known while it lasts" if i.status == "open" and i.still == "down" else "downtime not known"
 
 
 def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
@@ -65,8 +67,8 @@ def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
     facts = [("What happened:", words.cut(words.utc_in(words.visible(story(i)), tz), 700))]
     if i.advice:
         facts.append((ADVICE, words.cut(words.visible(i.advice), 400)))
-    last = words.minute(i.last_at_ms, tz)
-    facts.append(("Since", f"{words.when(i.first_at_ms, now, tz)}; {stands(i)}, last event {last}."))
+    last = "" if is_open and i.still == "nothing" else f", last event {words.minute(i.last_at_ms, tz)}"
+    facts.append(("Since", f"{words.when(i.first_at_ms, now, tz)}; {stands(i, tz)}{last}."))
     if i.cost_seconds is not None:
         facts.append(("Cost:", f"{likely}. For certain: {certain}."))
     links = [line_link("Open the incident", "incident", is_main=True, cluster=i.cluster_id, incident=i.incident_id)]
@@ -84,5 +86,5 @@ def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
         (subject_of(i) + where, what, cost_words(i), words.began(i.first_at_ms, now, tz)),
         facts,
         links,
-        words.STILL_WORDS[i.still] if is_open and i.still is not None else "",
+        still(i, now, tz),
     )

@@ -57,14 +57,15 @@ class FleetQuestions(Tables):
                        FROM flat.rebalance r GROUP BY 1),
                  c AS (SELECT cluster_id, count(*) FILTER (is_gap) AS gaps, count(DISTINCT source) AS sources,
                               min(from_at_ms) AS f, max(to_at_ms) AS t FROM gold.coverage GROUP BY 1),
-                 i AS (SELECT cluster_id, count(*) FILTER (status = 'open') AS findings FROM gold.finding GROUP BY 1),
+                 i AS (SELECT cluster_id, count(*) AS incidents FROM flat.incident
+                       WHERE status = 'open' AND NOT expected GROUP BY 1),
                  m AS (SELECT cluster_id, count(*) AS moves, min(started_at_ms) AS f,
                               max(greatest(started_at_ms, ended_at_ms, stalled_since_ms)) AS t
                        FROM gold.reassignment GROUP BY 1),
                  e AS (SELECT cluster_id, min(at_ms) AS f, max(at_ms) AS t FROM gold.leader_election GROUP BY 1),
                  a AS (SELECT cluster_id FROM g UNION SELECT cluster_id FROM r UNION SELECT cluster_id FROM c)
             SELECT a.cluster_id, coalesce(groups, 0) AS group_count, coalesce(rebalances, 0) AS rebalance_count,
-                   coalesce(findings, 0) AS open_finding_count, coalesce(gaps, 0) AS gap_count,
+                   coalesce(incidents, 0) AS open_incident_count, coalesce(gaps, 0) AS gap_count,
                    coalesce(sources, 0) AS source_count, coalesce(moves, 0) AS reassignment_count,
                    least(r.f, c.f, m.f, e.f) AS first_at_ms, greatest(r.t, c.t, m.t, e.t) AS last_at_ms
             FROM a LEFT JOIN g USING (cluster_id) LEFT JOIN r USING (cluster_id) LEFT JOIN c USING (cluster_id)

@@ -3,9 +3,9 @@
 from app.sentences.compare import compare
 from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs, likely_cost
 from app.sentences.copies import for_chat, postmortem
-from app.sentences.fleet import IS_NOW_MS, behind, ended_early, evidence_log, headline, trust
+from app.sentences.fleet import behind, ended_early, evidence_log, headline, is_old, trust
 from app.sentences.group import doubts, group, mostly, standstill
-from app.sentences.incidents import Worst, as_of, cost_of, going_on, since, stands, story, unit_in_words
+from app.sentences.incidents import Worst, as_of, cost_of, going_on, since, stands, still, story, unit_in_words
 from app.sentences.reassignment import (
     MOST_IN_ONE_COMMAND,
     advice,
@@ -19,7 +19,6 @@ from app.sentences.rebalance import known_as, rebalance, still_for, stood_still
 from app.sentences.whatif import beside, explained, fit, outcome, replayed, saving
 
 __all__ = [
-    "IS_NOW_MS",
     "MOST_IN_ONE_COMMAND",
     "Worst",
     "advice",
@@ -43,6 +42,7 @@ __all__ = [
     "going_on",
     "group",
     "headline",
+    "is_old",
     "known_as",
     "likely_cost",
     "mostly",
@@ -57,6 +57,7 @@ __all__ = [
     "since",
     "stands",
     "standstill",
+    "still",
     "still_for",
     "stood_still",
     "story",

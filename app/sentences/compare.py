@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from app import words
 from app.answers.compare import FEWEST, Difference, Side
 from app.words import Html, fill
+from rebalance_audit.domain.detect.wording import seconds_of
 
 
 def compare(before: Side, after: Side, found: Sequence[Difference], unwatched: Sequence[str] = ()) -> Html:
@@ -47,7 +48,7 @@ def compare(before: Side, after: Side, found: Sequence[Difference], unwatched: S
         what=what,
         a=amount(deciding.before),
         b=amount(deciding.after),
-        unit="resource-seconds an hour" if deciding is cost else "an hour",
+        unit=f"{seconds_of('resource')} an hour" if deciding is cost else "an hour",
         interval=f": {interval(deciding)}" if deciding.lower is not None else "",
         seen=seen,
     )

@@ -26,7 +26,8 @@ def _cost(i: IncidentRow) -> str:
 def for_chat(i: IncidentRow, subject: str, tz: tzinfo, url: str) -> str:
     """Four lines: what and how it stands, the story, what to do, where more is."""
     lines = [
-        f"[{i.severity}, {stands(i)}] {_safe(subject)} @ {_safe(i.cluster_id, 60)}: {_safe(words.utc_in(i.title, tz))}",
+        f"[{i.severity}, {stands(i, tz)}] {_safe(subject)} @ {_safe(i.cluster_id, 60)}: "
+        f"{_safe(words.utc_in(i.title, tz))}",
         _safe(words.utc_in(story(i), tz), 800),
         f"Cost: {_cost(i)}. Since {words.minute(i.first_at_ms, tz)}.",
     ]
@@ -39,7 +40,7 @@ def postmortem(i: IncidentRow, subject: str, costs: Sequence[GroupCost], tz: tzi
     """Summary, impact, time line, and headings for what only people know."""
     parts = [
         f"# {_safe(subject)}: {_safe(words.utc_in(i.title, tz))}",
-        f"Cluster {_safe(i.cluster_id, 60)} \u00b7 {i.severity} \u00b7 {stands(i)} \u00b7 "
+        f"Cluster {_safe(i.cluster_id, 60)} \u00b7 {i.severity} \u00b7 {stands(i, tz)} \u00b7 "
         f"{words.instant(i.first_at_ms, tz)} to {words.instant(i.last_at_ms, tz)} "
         f"({words.duration(i.last_at_ms - i.first_at_ms)})",
         "## Summary",

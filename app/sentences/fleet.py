@@ -10,11 +10,14 @@ from app.answers.rows import CheckRow, ClusterRow, Coverage, Headline, LogOfEvid
 from app.words import Html, fill
 from rebalance_audit.warehouse.behind import Behind
 
-ENDED_EARLY_MS = 3_600_000
-"""A collector that works is minutes behind the others at most."""
 MOST_NAMED = 3
 IS_NOW_MS = 900_000
 """Evidence that ends longer ago than this shows nothing about now: a collector that works is minutes behind at most."""
+
+
+def is_old(ended_ms: int, now_ms: int) -> bool:
+    """Whether evidence that ended then shows nothing about `now_ms`: the present, or where the newest evidence ends."""
+    return now_ms - ended_ms >= IS_NOW_MS
 
 
 def headline(found: Headline) -> Html | None:
@@ -60,16 +63,17 @@ def ended_early(clusters: Sequence[ClusterRow]) -> Html | None:
     ends = {c.cluster_id: c.last_at_ms for c in clusters}
     known = [at for at in ends.values() if at is not None]
     newest = max(known, default=0)
-    late = sorted((at, name) for name, at in ends.items() if at is not None and newest - at > ENDED_EARLY_MS)
+    late = sorted((at, name) for name, at in ends.items() if at is not None and is_old(at, newest))
     parts = []
     if late:
         names = words.join([words.code(name, 40) for _, name in late[:MOST_NAMED]], ", ")
         parts.append(
             fill(
-                "Evidence of {n} of {all} ends more than an hour before the newest: {names}{more}. What happened there "
+                "Evidence of {n} of {all} ends {early} or more before the newest: {names}{more}. What happened there "
                 "since is not known.",
                 n=f"{len(late):,}",
                 all=words.count(len(ends), "cluster"),
+                early=words.duration(IS_NOW_MS),
                 names=names,
                 more=f" and {len(late) - MOST_NAMED:,} more" if len(late) > MOST_NAMED else "",
             )

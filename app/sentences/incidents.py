@@ -8,8 +8,9 @@ from datetime import tzinfo
 
 from app import words
 from app.answers.rows import Fleet, IncidentCount, IncidentRow, MarkRow, Span
-from app.sentences.fleet import IS_NOW_MS
+from app.sentences.fleet import is_old
 from app.words import Html, fill
+from rebalance_audit.domain.detect.wording import thing_of
 from rebalance_audit.domain.incidents import words as incident_words
 
 
@@ -21,9 +22,16 @@ def story(i: IncidentRow) -> str:
     return rest[2:3].upper() + rest[3:]
 
 
-def stands(i: IncidentRow) -> str:
+def stands(i: IncidentRow, tz: tzinfo) -> str:
     """Whether it is open and, if so, what of it has not ended."""
-    return incident_words.stands(i.status, i.still)
+    return incident_words.stands(i.status, i.still, words.minute(i.last_at_ms, tz))
+
+
+def still(i: IncidentRow, now_ms: int, tz: tzinfo) -> str:
+    """In few words what of an open incident has not ended; empty where it is over, or that is not known."""
+    if i.status != "open" or i.still is None:
+        return ""
+    return words.still_words(i.still, words.day_and_time(i.last_at_ms, now_ms, tz))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +85,7 @@ def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = N
     all_open = fill("{open}{cost}{unit}", open=_open_words(counted), cost=_open_cost(counted), unit=unit)
     found["All that is open"] = all_open
     if worst.costlier is not None:
-        found["Most in this time"] = worst.costlier
+        found["Costliest"] = worst.costlier
     return found
 
 
@@ -107,8 +115,7 @@ def _open_unit(counted: IncidentCount) -> str | None:
 
 def unit_in_words(unit: str) -> Html:
     """What a cost counts, for those who meet it for the first time."""
-    thing = "partition or task" if unit == "resource" else unit
-    return fill(" <small>A {thing} that stands still for 1 min costs 60.</small>", thing=thing)
+    return fill(" <small>A {thing} that stands still for 1 min costs 60.</small>", thing=thing_of(unit))
 
 
 def _open_words(counted: IncidentCount) -> Html:
@@ -116,11 +123,11 @@ def _open_words(counted: IncidentCount) -> Html:
     counts = (
         (counted.going_on_count, "still going on"),
         (counted.empty_count, "with an empty group"),
-        (counted.quiet_count, "quiet now"),
+        (counted.quiet_count, "with no new event"),
     )
     known = [f"{n:,} {what}" for n, what in counts if n]
     rest = counted.open_count - sum(n for n, _ in counts)
-    known += [f"{rest:,} that may go on or not"] if known and rest else []
+    known += [words.count(rest, "other")] if known and rest else []
     return fill(
         "<b>{n} open{c}</b>{known}",
         n=words.count(counted.open_count, "incident"),
@@ -134,7 +141,7 @@ def _open_cost(counted: IncidentCount) -> Html:
     if counted.open_count < 2:
         return Html("")
     cost = words.costs(counted.open_partition_seconds, counted.open_task_seconds)
-    unknown = f"not known for {counted.open_unknown_count:,}" if counted.open_unknown_count else ""
+    unknown = f"not known of {counted.open_unknown_count:,} of them" if counted.open_unknown_count else ""
     return fill(
         "; cost{since}: {cost}.",
         since=" since they began" if counted.longer_count else "",
@@ -144,7 +151,7 @@ def _open_cost(counted: IncidentCount) -> Html:
 
 def as_of(ended_ms: int, now_ms: int, tz: tzinfo, cluster: str | None = None) -> Html | None:
     """When the evidence ended, that of all clusters or of one, where it shows nothing about now."""
-    if now_ms - ended_ms < IS_NOW_MS:
+    if not is_old(ended_ms, now_ms):
         return None
     which = "It" if cluster is None else f"That of {words.name(cluster, 40)}"
     return fill("<b>Old evidence.</b> {which} ends {when}.", which=which, when=words.when(ended_ms, now_ms, tz))

@@ -43,7 +43,7 @@ def strip(span: Span) -> None:
         cost=sentences.cost_of(fleet),
         unit=sentences.unit_in_words(unit) if unit is not None and is_first else "",
     )
-    picture = charts.fleet_strip(counted, span, marks, show, unit or "resource")
+    picture = charts.fleet_strip(counted, span, marks, show, unit or "resource", seen)
     said = words.count(int(counted["rebalances"].sum()), "rebalance")
     clicked = page.time_line(picture, f"The fleet over time: {said}, by cluster and cause.", key="fleet-strip")
     page.open_target(clicked, "", marks)
@@ -76,12 +76,15 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind], costliest: Incide
 
 def _still(i: IncidentRow) -> str:
     """What of it has not ended; and when that was seen, if the evidence of its cluster ended long before the newest."""
-    if i.still is None:
-        return ""
-    still, ended_ms = words.STILL_WORDS[i.still], ends.get(i.cluster_id)
-    if ended_ms is None or whole.to_ms - ended_ms < sentences.IS_NOW_MS:
+    now, ended_ms = clock.now_ms(), ends.get(i.cluster_id)
+    still = sentences.still(i, now, page.zone())
+    if not still or ended_ms is None or not sentences.is_old(ended_ms, whole.to_ms):
         return still
-    return f"{still.removesuffix(' now')} when its evidence ended, {words.ago(ended_ms, clock.now_ms())}"
+    if i.still == "nothing":
+        still = f"no event from {words.day_and_time(i.last_at_ms, now, page.zone())} until"
+    else:
+        still = f"{still} when"
+    return f"{still} its evidence ended, {words.ago(ended_ms, now)}"
 
 
 def _costlier(first: IncidentRow, most: IncidentRow) -> Html | None:
@@ -93,7 +96,7 @@ def _costlier(first: IncidentRow, most: IncidentRow) -> Html | None:
         what=page.anchor(page.cause_of(most), "incident", cluster=most.cluster_id, incident=most.incident_id),
         cluster=words.name(most.cluster_id, 40),
         cost=page.cost_words(most),
-        stands=sentences.stands(most),
+        stands=sentences.stands(most, page.zone()),
     )
 
 
@@ -156,8 +159,8 @@ def incidents(span: Span, is_followed: bool) -> None:
     with_cluster = len(seen) > 1
     if counted.quiet_count:
         page.note(
-            "Quiet now: nothing of it is under way any more. It is over once its groups have been quiet for {t}, or as "
-            "long as the settings file says.",
+            "No event since: its rebalances have ended and its tasks run. It counts as over when nothing more happened "
+            "for {t}, or as long as the settings file says.",
             t=words.duration(DEFAULT.quiet_ms),
         )
     if counted.open_count:
@@ -222,7 +225,7 @@ def clusters(found: list[ClusterRow]) -> None:
     page.heading("Clusters")
     if (early := sentences.ended_early(found)) is not None:
         page.note("{s}", s=early)
-    sorted_ = sorted(found, key=lambda c: -c.open_finding_count)
+    sorted_ = sorted(found, key=lambda c: -c.open_incident_count)
     shown = MOST_CLUSTERS if len(found) > MOST_CLUSTERS + A_FEW else len(found)
     cluster_table(sorted_[:shown])
     if len(found) > shown:
@@ -241,7 +244,7 @@ def more_clusters(found: list[ClusterRow]) -> None:
 def cluster_table(found: list[ClusterRow]) -> None:
     tz, now = page.zone(), clock.now_ms()
     page.table(
-        ["cluster", "evidence ends", "groups", "rebalances", "reassignments", "open findings", "sources", "gaps"],
+        ["cluster", "evidence ends", "groups", "rebalances", "reassignments", "open incidents", "sources", "gaps"],
         [
             [
                 words.code(c.cluster_id, 40),
@@ -249,7 +252,7 @@ def cluster_table(found: list[ClusterRow]) -> None:
                 f"{c.group_count:,}",
                 f"{c.rebalance_count:,}",
                 f"{c.reassignment_count:,}",
-                f"{c.open_finding_count:,}",
+                f"{c.open_incident_count:,}",
                 f"{c.source_count:,}",
                 f"{c.gap_count:,}" if c.source_count else "not known",
             ]

@@ -23,14 +23,16 @@ def state_line(i: IncidentRow) -> Html:
     level = "On purpose" if i.expected else words.SEVERITY_WORDS[i.severity]
     length = i.last_at_ms - i.first_at_ms
     if i.status != "open":
-        lasts = f"lasted {words.duration(length)}"
+        lasts = f" \u00b7 lasted {words.duration(length)}"
+    elif i.still == "nothing":  # its state says when its last event was
+        lasts = ""
     else:
-        lasts = f"last event {words.duration(length)} later" if length else "nothing since"
+        lasts = f" \u00b7 last event {words.duration(length)} later" if length else " \u00b7 no event since"
     return fill(
-        '<span class="ra-tone-{tone}">{level}</span>, {status} \u00b7 {cluster} \u00b7 began {since} \u00b7 {lasts}',
+        '<span class="ra-tone-{tone}">{level}</span>, {status} \u00b7 {cluster} \u00b7 began {since}{lasts}',
         tone="info" if i.expected or i.status != "open" else i.severity,
         level=level,
-        status=sentences.stands(i),
+        status=sentences.stands(i, tz),
         cluster=words.code(i.cluster_id, 40),
         since=words.when(i.first_at_ms, now, tz),
         lasts=lasts,
@@ -39,7 +41,7 @@ def state_line(i: IncidentRow) -> Html:
 
 def cost_line(i: IncidentRow) -> Html:
     if i.cost_seconds is None:
-        return Html("Its downtime is not known." if i.group_ids else "No group rebalanced: no downtime seen.")
+        return fill("<b>Downtime:</b> {c}.", c=page.cost_words(i))
     likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
     return fill(
         '<details class="ra-cost"><summary><b>Downtime: {likely}</b>{groups}</summary>For certain: {bounds}.</details>',
@@ -199,7 +201,7 @@ if found is None:
     page.not_known("incident", incident_id, cluster_id, "home", reader.unread("gold.incident"))
 alerts = reader.alerts_about(found.incident_id)
 subject = page.subject_of(found)
-page.title(subject, over=state_line(found), under=page.cause_of(found))
+page.title(page.cause_of(found), over=state_line(found))
 page.just_in(found.cluster_id, found.incident_id)
 if found.status == "open":
     ended_ms = next((c.last_at_ms for c in reader.clusters() if c.cluster_id == found.cluster_id), None)

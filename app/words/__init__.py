@@ -32,7 +32,6 @@ from app.words.kafka import (
     OUTCOME_WORDS,
     SEVERITY_WORDS,
     STATE_WORDS,
-    STILL_WORDS,
     TIER_SENTENCES,
     TIER_WORDS,
     alert,
@@ -42,6 +41,7 @@ from app.words.kafka import (
     number_of,
     owner,
     resource,
+    still_words,
     things,
     trigger,
 )
@@ -60,7 +60,7 @@ from app.words.numbers import (
     unit_of_costs,
 )
 from app.words.replicas import ELECTION_WORDS, PHASE_WORDS, REASSIGNMENT_WORDS, brokers, election, ids, replicas, state
-from app.words.times import ago, began, clock, instant, minute, moment, typed_time, utc_in, when, zone
+from app.words.times import ago, began, clock, day_and_time, instant, minute, moment, typed_time, utc_in, when, zone
 
 __all__ = [
     "ELECTION_WORDS",
@@ -74,7 +74,6 @@ __all__ = [
     "REASSIGNMENT_WORDS",
     "SEVERITY_WORDS",
     "STATE_WORDS",
-    "STILL_WORDS",
     "TIER_SENTENCES",
     "TIER_WORDS",
     "Html",
@@ -92,6 +91,7 @@ __all__ = [
     "costs",
     "count",
     "cut",
+    "day_and_time",
     "duration",
     "election",
     "ends",
@@ -119,6 +119,7 @@ __all__ = [
     "seconds_ends",
     "seconds_likely",
     "state",
+    "still_words",
     "things",
     "trigger",
     "typed_time",

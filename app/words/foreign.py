@@ -15,7 +15,8 @@ _CONTROL_NAMES = {"\0": "NUL", "\t": "TAB", "\n": "LF", "\r": "CR", "\x1b": "ESC
 
 _JAVA_OBJECT = re.compile(r"(?:[\w$]+\.)+([\w$]+)@[0-9a-f]{1,8}")
 _LENGTH = re.compile(
-    r"(?<![\w.])\d[\d.,]* (?:(?:ms|s|min|h|d)\b(?: \d+ (?:s|min|h)\b)?|(?=(?:partition|task|resource)-seconds\b))"
+    r"(?<![\w.])\d[\d.,]* "
+    r"(?:(?:ms|s|min|h|d)\b(?: \d+ (?:s|min|h)\b)?|(?=(?:partition|task|partition- or task)-seconds\b))"
 )
 _NOT_OURS = re.compile(r"(<code\b.*?</code>|<[^>]*>)", re.DOTALL)
 _MARKDOWN_SIGNS = frozenset("\\`*_{}[]()#+-.!|~$<>&\"'=^%@/,;:?")

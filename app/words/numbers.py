@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rebalance_audit.domain.detect.wording import seconds_of
+
 
 def count(number: int | None, one: str, many: str | None = None) -> str:
     """`1 rebalance`, `2,014 rebalances`."""
@@ -105,8 +107,8 @@ def _seconds_number(value: float) -> str:
 def seconds(value: float | None, unit: str = "resource") -> str:
     """A cost: `24.9 partition-seconds`, `1,234 task-seconds`."""
     if value is None:
-        return f"not known: {unit}-seconds"
-    return f"{_seconds_number(value)} {unit}-seconds"
+        return f"not known: {seconds_of(unit)}"
+    return f"{_seconds_number(value)} {seconds_of(unit)}"
 
 
 def costs(partition_seconds: float | None, task_seconds: float | None) -> str:
@@ -137,7 +139,7 @@ def seconds_bounds(lower: float | None, estimate: float | None, upper: float | N
     """`91.6 task-seconds (66.1 \u2026 101)`."""
     if estimate is None:
         return "not known"
-    return f"{_seconds_number(estimate)} {unit}-seconds ({seconds_ends(lower, upper)})"
+    return f"{_seconds_number(estimate)} {seconds_of(unit)} ({seconds_ends(lower, upper)})"
 
 
 def seconds_ends(lower: float | None, upper: float | None) -> str:

@@ -111,10 +111,15 @@ def ago(at_ms: int | None, now_ms: int) -> str:
 
 def began(at_ms: int, now_ms: int, tz: tzinfo) -> str:
     """`12 min ago`; from a day on `21 Nov 14:03`, since nobody subtracts days."""
+    return ago(at_ms, now_ms) if now_ms - at_ms < _LENGTHS_MS["d"] else day_and_time(at_ms, now_ms, tz)
+
+
+def day_and_time(at_ms: int, now_ms: int, tz: tzinfo) -> str:
+    """`14:03` of the last 24 hours, else `21 Nov 14:03`, where the zone stands nearby."""
     found = _moment(at_ms, tz)
-    if found is None or now_ms - at_ms < _LENGTHS_MS["d"]:
+    if found is None:
         return ago(at_ms, now_ms)
-    return f"{found.day} {found:%b %H:%M}"
+    return f"{found:%H:%M}" if now_ms - at_ms < _LENGTHS_MS["d"] else f"{found.day} {found:%b %H:%M}"
 
 
 def when(at_ms: int | None, now_ms: int, tz: tzinfo) -> str:

@@ -124,7 +124,7 @@ class Cause(StrEnum):
         "member_session_expired",
         Family.FAILURE,
         _EVERY,
-        "a member vanished",
+        "a member's session expired",
         going=Going.VANISHED,
         waits_for_timeout=True,
         is_spared_by_static=True,

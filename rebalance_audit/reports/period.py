@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rebalance_audit.domain.detect.wording import likely_seconds, seconds_bounds
+from rebalance_audit.domain.detect.wording import likely_seconds, seconds_bounds, seconds_of
 from rebalance_audit.domain.reassign.model import Reassignment
 
 
@@ -30,7 +30,7 @@ class Cost:
     def of(self, unit: str, *, bounds: bool) -> str:
         """The cost in words: `91.6 task-seconds (likely 88.0 to 95.2)`."""
         number, _, rest = self.text(bounds=bounds).partition(" ")
-        return self.text(bounds=bounds) if self.estimate is None else f"{number} {unit}-seconds {rest}".rstrip()
+        return self.text(bounds=bounds) if self.estimate is None else f"{number} {seconds_of(unit)} {rest}".rstrip()
 
     @property
     def total(self) -> str:

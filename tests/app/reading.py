@@ -21,7 +21,7 @@ from app.charts import TimeLine
 _N = r"\d[\d,]*(?:\.\d+)?"
 _UNITS_MS = {"ms": 1.0, "s": 1_000.0, "min": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0}
 _DURATION = re.compile(rf"(?<![\w.:/-])({_N}) (ms|s|min|h|d)\b(?: (\d+) (h|min|s)\b)?")
-_DAMAGE = re.compile(rf"(under )?(?<![\w.:/-])({_N}) (?:partition|task|resource)-seconds")
+_DAMAGE = re.compile(rf"(under )?(?<![\w.:/-])({_N}) (?:partition- or task|partition|task)-seconds")
 _COUNT = re.compile(rf"(?<![\w.:/#@…-])(?:[\u2212+])?({_N})(?![\w:/…-]|\.\d)")
 _STAMP = re.compile(
     r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d(?:\.\d{3})?)?(?: UTC)?)?|\b\d\d:\d\d(?::\d\d(?:\.\d{3})?)?(?: UTC)?"
@@ -48,7 +48,7 @@ def _rounded(text: str, unit: float = 1.0) -> tuple[float, float]:
 
 def _with_units(text: str) -> str:
     """`9.2 to 11.9 s` as `9.2 s to 11.9 s`, and `12.3 s (10.0 … 13.4)` with its unit three times."""
-    unit = r"((?:partition|task|resource)-seconds|ms|s|min|h)"
+    unit = r"((?:partition- or task|partition|task)-seconds|ms|s|min|h)"
     text = re.sub(rf"(?<![\w.])({_N}) (to|…) (?=(?:{_N}) {unit}\b)", r"\1 \3 \2 ", text)
     text = re.sub(
         rf"{unit}(,? \(?likely) ((?:under )?{_N}) to ({_N})(?! ?(?:ms|s|min|h)\b)", r"\1\2 \3 \1 to \4 \1", text

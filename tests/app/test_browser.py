@@ -118,7 +118,7 @@ def test_from_the_fleet_to_the_bytes_by_clicking(page: Any, address: str) -> Non
     assert drawn_bars(page) > 6
     open_line(page, "orders")
     click_link(page, "Open the incident")
-    shows(page, "From the cause to its last consequence", "c3 (/10.0.0.3) of orders vanished without leaving")
+    shows(page, "From the cause to its last consequence", "c3 (/10.0.0.3) of orders sent no heartbeat until its")
     page.go_back()
     shows(page, "What has this group been through?", "Who held what after the last rebalance")
     click_mark(page, 1)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from app import charts, words
-from app.answers.rows import Span
+from app.answers.rows import ClusterRow, Span
 from app.charts import Style, bars
 from app.charts.bars import Row
 from app.queries import Questions
@@ -97,11 +97,35 @@ def test_the_strip_counts_what_stands_still(reader: Questions) -> None:
     assert dead["value"].tolist() == [2]
 
 
+def test_the_fleets_strip_begins_with_open_incidents_and_marks_where_evidence_ends() -> None:
+    hour = 3_600_000
+    span = Span(from_ms=0, to_ms=10 * hour)
+    columns = ["cluster_id", "trigger", "bucket", "rebalances", "cost"]
+    rows = [
+        ("cheap", "member_left", 3, 9, 1.0),
+        ("dear", "member_left", 3, 1, 5.0),
+        ("wrong", "member_left", 3, 1, 0.5),
+    ]
+    counts = {f"{k}_count": 1 for k in ("group", "rebalance", "reassignment", "gap", "source")}
+    clusters = [
+        ClusterRow(cluster_id=name, first_at_ms=0, last_at_ms=end, open_incident_count=wrong, **counts)
+        for name, end, wrong in (("cheap", 10 * hour, 0), ("dear", 10 * hour - 900_000, 0), ("wrong", 4 * hour, 2))
+    ]
+    picture = charts.fleet_strip(pd.DataFrame(rows, columns=columns), span, [], "rebalances", "partition", clusters)
+    assert picture.lanes == ("wrong", "dear", "cheap")
+    unseen = picture.bars[picture.bars["style"] == charts.Style.UNSEEN]
+    assert unseen[["lane", "from", "to"]].to_numpy().tolist() == [
+        [0, 4 * hour, 10 * hour],
+        [1, 10 * hour - 900_000, 10 * hour],
+    ]
+    assert picture.texts[unseen["tip"].iloc[0]] == "no evidence for 6 h: what happened is not known"
+
+
 def test_marks_open_their_rebalance_and_know_their_family(reader: Questions) -> None:
     picture = charts.group_time_line(*frames(reader, "orders"), T0 - 3_700_000, T0, "partition")
     assert picture.targets == (("rebalance", "orders/6"), ("rebalance", "orders/7"))
     assert [words.FAMILIES[f] for f in picture.marks["family"]] == ["arrival", "failure"]
-    assert picture.texts[picture.marks["tip"].iloc[1]] == "generation 7: a member vanished"
+    assert picture.texts[picture.marks["tip"].iloc[1]] == "generation 7: a member's session expired"
 
 
 def test_missing_evidence_leaves_the_assignments_right(reader: Questions) -> None:

@@ -168,7 +168,8 @@ def test_fleet(walk: Walk, gold: dict[str, list[Row]]) -> None:
         for cells in table:
             mine = of(gold, "rebalance", cluster_id=cells["cluster"])
             assert cells["rebalances"] == f"{sum(map(is_counted, mine)):,}"
-            assert cells["open findings"] == f"{len(of(gold, 'finding', cluster_id=cells['cluster'], status='open')):,}"
+            wrong = of(gold, "incident", cluster_id=cells["cluster"], status="open", expected=False)
+            assert cells["open incidents"] == f"{len(wrong):,}"
             assert cells["reassignments"] == f"{len(of(gold, 'reassignment', cluster_id=cells['cluster'])):,}"
     (strip,) = page.pictures
     assert strip.below["value"].sum() == pytest.approx(cost(rows))
@@ -447,7 +448,7 @@ def test_compare(walk: Walk, gold: dict[str, list[Row]]) -> None:
             hours = (to_ms - from_ms) / 3_600_000
             counted = [r for r in rows if is_counted(r)]
             pauses = [max(0, r["pause_estimate_ms"]) for r in counted if r["pause_estimate_ms"] is not None]
-            holds_amount(table["cost, resource-seconds per hour"][side], (cost(rows) or 0.0) / hours)
+            holds_amount(table["cost, partition- or task-seconds per hour"][side], (cost(rows) or 0.0) / hours)
             holds_amount(table["rebalances per hour"][side], len(counted) / hours)
             if pauses:
                 for name, share in (("longest downtime, median", 0.5), ("longest downtime, 95th percentile", 0.95)):

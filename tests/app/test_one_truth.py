@@ -204,6 +204,6 @@ def test_connect_shows_one_kill_once_with_its_cost_and_what_to_do(page: Any, dem
     at = page("connect")
     text = said(at)
     assert text.count("Worker localhost:21293 went and did not come back") == 1
-    assert "vanished without leaving" not in text  # the finding of the same kill
+    assert "sent no heartbeat until its session expired" not in text  # the finding of the same kill
     assert "What to do: Bring the worker back" in text
     assert any(label == "Its incident" and "incident?" in target for label, target in links(at))

@@ -44,7 +44,7 @@ def test_findings_are_counted_filtered_and_opened(opened: Open, full_warehouse: 
     at.selectbox[2].set_value("RB007").run()
     (line,) = opening_lines(at)
     assert line["subject"].startswith("RB007 Session expiry \u00b7 ")
-    assert "c3 vanished without leaving" in line["cause"]
+    assert "c3 sent no heartbeat until its session expired" in line["cause"]
     assert line["cost"].endswith(", open")
     at.selectbox[0].set_value("resolved").run()
     assert "No finding matches all of these." in said(at)

@@ -31,7 +31,7 @@ def test_what_goes_on_is_on_the_first_page(opened: Open, full_warehouse: Path, t
     location = _copy(full_warehouse, tmp_path)
     keep(Warehouse.open(location), NOTE)
     at = opened(location, "home", now_ms=T0 + 500)
-    assert "waits for its members to join, for 9.3 s: a member vanished" in said(at)
+    assert "waits for its members to join, for 9.3 s: a member's session expired" in said(at)
     assert "3 partitions stand still for up to 20.3 s; gone: <b>c1</b>" in said(at)
     assert "and 6 more" in said(at)
     assert "<b>c1" not in markup(at)

@@ -210,7 +210,9 @@ def test_a_cause_is_shown_only_where_the_rebalance_names_it(reader: Questions) -
     (found,) = coincidences(rebalances, elections, ["__consumer_offsets-7"])
     assert (found.rebalance_id, found.gap_ms, found.of_coordinator, found.names_it) == ("orders/7", 3_000, True, False)
     said = plain(sentences.coincidence(found, words.zone("UTC")))
-    assert said.endswith("because a member vanished; whether the change of the leader led to that is not known.")
+    assert said.endswith(
+        "because a member's session expired; whether the change of the leader led to that is not known."
+    )
     named = rebalances.assign(trigger="coordinator_failover")
     (found,) = coincidences(named, elections, ["__consumer_offsets-7"])
     assert "because of it: its own cause says so." in plain(sentences.coincidence(found, words.zone("UTC")))

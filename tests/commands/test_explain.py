@@ -20,7 +20,7 @@ def test_explain_without_a_group_names_those_that_are_worth_it(call: Any) -> Non
     """Clients' truth: c3 was killed, and its six partitions waited for its session to end."""
     result = call("explain", "--evidence", str(EAGER))
     assert result.status == 0
-    assert result.out.startswith("c3 of orders-app vanished without leaving; 1 rebalance, ")
+    assert result.out.startswith("c3 of orders-app sent no heartbeat until its session expired; 1 rebalance, ")
     (row,) = json.loads(call("explain", "--evidence", str(EAGER), "-o", "json").out)
     assert (row["group_id"], row["rebalance_count"], row["status"]) == ("orders-app", 8, "open")
     assert row["cost_lower_seconds"] <= row["cost_seconds"] <= row["cost_upper_seconds"]
@@ -172,7 +172,7 @@ def test_a_zone_of_logs_that_is_none_is_refused(call: Any) -> None:
 def test_a_story_of_connect_stands_once_within_its_incident_the_oldest_link_first(call: Any) -> None:
     """The lost worker is one trouble: the incident and what Connect's protocol does about it are one block."""
     text = call("explain", "connect-lab", "--evidence", GOLDEN / "4.3.0" / "connect_worker_lost").out
-    incident = text[text.index("Incident (warning, open, quiet now)") :].partition("\n\n")[0]
+    incident = text[text.index("Incident (warning, open, no event since 2026") :].partition("\n\n")[0]
     assert "Connect waits for its return" in incident
     assert "Connect waits for its return" not in text.replace(incident, "")
     assert "went and did not come back" not in text  # the story's own title, beside the incident's

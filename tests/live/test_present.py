@@ -52,7 +52,7 @@ def test_an_eager_group_stands_still_as_a_whole() -> None:
         ("a", Whereabouts.WORKED, 2, T + 4_000),
         ("b", Whereabouts.GONE, 1, None),
     ]
-    assert headline(found) == "g waits for its members to join, for 9.3 s: a member vanished"
+    assert headline(found) == "g waits for its members to join, for 9.3 s: a member's session expired"
     assert details(found) == [
         "3 partitions stand still for up to 20.3 s",
         "gone: b",

@@ -32,7 +32,7 @@ class ClusterRow:
     group_count: int
     rebalance_count: int
     reassignment_count: int
-    open_finding_count: int
+    open_incident_count: int
     gap_count: int
     source_count: int
     first_at_ms: int | None

@@ -166,7 +166,7 @@ def _departure_finding(
 
 
 def session_expiry(history: History) -> list[Finding]:
-    """A member vanished without leaving: its session timeout passed without a heartbeat.
+    """A member sent no heartbeat until its session expired.
 
     Silent for members that left, for static members (RB009) and for those put out by their poll interval (RB006).
     Info only for Streams on the classic protocol, whose clients close without leaving.
@@ -174,14 +174,14 @@ def session_expiry(history: History) -> list[Finding]:
     found: list[Finding] = []
     for episode in _episodes(history, _departures(history, Cause.MEMBER_SESSION_EXPIRED)):
         timeouts = [m.session_timeout_ms for d in episode for m in d.members if m.session_timeout_ms is not None]
-        silent_for = f"its session timeout of {duration(max(timeouts))}" if timeouts else "its whole session timeout"
+        silent_for = f"the session timeout of {duration(max(timeouts))}" if timeouts else "the whole session timeout"
         is_streams = all(d.step.rebalance.assignor == "stream" for d in episode)
         found += _departure_finding(
             history,
             "RB007",
             Cause.MEMBER_SESSION_EXPIRED,
             episode,
-            did=f"vanished without leaving (no heartbeat for {silent_for})",
+            did=f"sent no heartbeat for {silent_for}",
             severity=Severity.INFO if is_streams else Severity.WARNING,
             advice=_expiry_advice(history, episode, is_streams=is_streams),
             more_numbers={"session_timeout_ms": max(timeouts, default=None)},

@@ -135,9 +135,19 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def thing_of(unit: str) -> str:
+    """What stands still, of costs in this unit: `task`, `partition`, or both where the unit is `resource`."""
+    return "partition or task" if unit == "resource" else unit
+
+
+def seconds_of(unit: str) -> str:
+    """The name of a cost's unit: `task-seconds`; of partitions and tasks added up `partition- or task-seconds`."""
+    return "partition- or task-seconds" if unit == "resource" else f"{unit}-seconds"
+
+
 def meaning_of_unit(unit: str) -> str:
     """What a cost counts, in a sentence. `unit`: task, partition or resource."""
-    return f"A {unit}-second is one {unit} that nobody works on for a second."
+    return f"A {seconds_of(unit)[:-1]} is one {thing_of(unit)} that nobody works on for a second."
 
 
 def things(count: int, noun: str, protocol_type: str | None) -> str:

@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from rebalance_audit.domain.detect.wording import clock, counted, likely_seconds, listed, seconds_bounds, shown
+from rebalance_audit.domain.detect.wording import (
+    clock,
+    counted,
+    likely_seconds,
+    listed,
+    seconds_bounds,
+    seconds_of,
+    shown,
+)
 from rebalance_audit.domain.explain.connect_stories import ConnectStory
 from rebalance_audit.domain.explain.layout import hanging
 from rebalance_audit.domain.explain.standstills import StandstillStory
 from rebalance_audit.domain.incidents import Incident
-from rebalance_audit.domain.incidents.words import STILL_WORDS, stands
+from rebalance_audit.domain.incidents.words import stands, still_words
 
 LINKS_SHOWN = 8
 _TITLE_WIDTH = 300
@@ -24,7 +32,7 @@ def answer(incidents: Sequence[Incident], standstills: Sequence[StandstillStory]
     if not wrong and standstills:
         who = listed(list(dict.fromkeys(s.who for s in standstills)))
         lost = sum(s.resource_seconds for s in standstills)
-        return f"No rebalance was wrong, but {who} hung without one: {lost:,.1f} resource-seconds lost."
+        return f"No rebalance was wrong, but {who} hung without one: {lost:,.1f} {seconds_of('resource')} lost."
     if not wrong:
         if not normal:
             return "Nothing is wrong: no incident is in evidence."
@@ -44,7 +52,7 @@ def incident_lines(
 ) -> Iterator[str]:
     """Each trouble with its chain, the oldest link first, and what `stories` say of it; normal work in a line."""
     for i in sorted(incidents, key=lambda i: (i.expected, *_urgency(i))):
-        mark = "normal work" if i.expected else f"{i.severity}, {stands(i.status, i.still)}"
+        mark = "normal work" if i.expected else f"{i.severity}, {stands(i.status, i.still, clock(i.last_at_ms))}"
         head = f"Incident ({mark})  "
         yield ""
         yield from hanging(f"{head}{shown(i.title, _TITLE_WIDTH)}; {_cost(i, bounds=bounds)}", width, 3)
@@ -75,17 +83,17 @@ def _cost(i: Incident, *, bounds: bool = False) -> str:
     rounds = counted(len(i.rebalance_ids), "rebalance")
     lost = likely_seconds(i.cost_seconds, i.cost_likely_lower_seconds, i.cost_likely_upper_seconds)
     hard = f" {seconds_bounds(i.cost_lower_seconds, i.cost_upper_seconds)}" if bounds else ""
-    return f"{rounds}, {lost} {i.unit}-seconds lost{hard}"
+    return f"{rounds}, {lost} {seconds_of(i.unit)} lost{hard}"
 
 
 def _state(i: Incident) -> str:
     if i.status != "open":
         return f", over since {clock(i.last_at_ms)}."
-    still = "" if i.still is None else f" ({STILL_WORDS[i.still]})"
+    still = "" if i.still is None else f" ({still_words(i.still, clock(i.last_at_ms))})"
     return f", open since {clock(i.first_at_ms)}{still}."
 
 
 def _sum(incidents: Sequence[Incident]) -> str:
     units = {i.unit for i in incidents if i.cost_seconds is not None}
     unit = units.pop() if len(units) == 1 else "resource"
-    return f"{math.fsum(i.cost_seconds or 0.0 for i in incidents):,.1f} {unit}-seconds"
+    return f"{math.fsum(i.cost_seconds or 0.0 for i in incidents):,.1f} {seconds_of(unit)}"

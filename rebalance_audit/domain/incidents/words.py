@@ -17,6 +17,7 @@ from rebalance_audit.domain.detect.wording import (
     likely,
     likely_seconds,
     listed,
+    seconds_of,
     shown,
     things,
     two_owners,
@@ -37,12 +38,11 @@ STILL_WORDS = {
     "rebalancing": "still rebalancing",
     "moving": "replicas still move",
     "empty": "group empty",
-    "nothing": "quiet now",
 }
-"""What of an open incident has not ended, in words. `quiet now`: all has, and it stays open in case more follows."""
+"""What of an open incident has not ended, in words. All of it may have; then it stays open in case more follows."""
 
 _DID: dict[str, str] = {
-    Cause.MEMBER_SESSION_EXPIRED: "vanished without leaving",
+    Cause.MEMBER_SESSION_EXPIRED: "sent no heartbeat until {its} session expired",
     Cause.STATIC_MEMBER_EXPIRED: "did not come back within {its} session timeout",
     Cause.MEMBER_POLL_TIMEOUT: "exceeded {its} poll interval",
     Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT: "did not re-join before the rebalance timeout",
@@ -51,9 +51,15 @@ _DID: dict[str, str] = {
 }
 
 
-def stands(status: str, still: str | None) -> str:
+def still_words(still: str, since: str) -> str:
+    """What of an open incident has not ended: `tasks still wait`. Of one that has all ended, when its last event was:
+    `since`, a time in words."""
+    return f"no event since {since}" if still == "nothing" else STILL_WORDS[still]
+
+
+def stands(status: str, still: str | None, since: str) -> str:
     """Whether an incident is open and, if so, what of it has not ended: `open, tasks still wait`."""
-    return status if status != "open" or still is None else f"{status}, {STILL_WORDS[still]}"
+    return status if status != "open" or still is None else f"{status}, {still_words(still, since)}"
 
 
 def culprits(people: Sequence[Identity]) -> list[str]:
@@ -267,7 +273,7 @@ def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
     protocols = {r.protocol_type for r in rebalances}
     what = f"{things(moved, noun, protocols.pop() if len(protocols) == 1 else None)} moved or stopped{until}"
     lost = likely_seconds(cost.estimate, cost.likely_lower, cost.likely_upper)
-    return f"It took {count}{where} and cost {lost} {noun}-seconds: {what}."
+    return f"It took {count}{where} and cost {lost} {seconds_of(noun)}: {what}."
 
 
 def _how_it_stands(stands: str, last_ms: int, *, expected: bool) -> str:
@@ -346,8 +352,9 @@ def chain(trouble: Trouble, before: Sequence[Link]) -> tuple[Link, ...]:
 
 def taken_for_failed(trouble: Trouble) -> Iterator[Link]:
     """When each broker that stood still was taken for failed."""
-    first = {m.previous_leader: m for m in sorted(trouble.standstills, key=lambda m: (-m.at_ms, m.evidence))}
-    for broker, move in first.items():
+    for broker in brokers_that_stood_still(trouble):
+        own = (m for m in trouble.standstills if m.previous_leader == broker)
+        move = min(own, key=lambda m: (m.at_ms, m.evidence))
         yield Link(at_ms=move.at_ms, what=f"broker {broker} is taken for failed", evidence=move.evidence[:2])
 
 

@@ -46,7 +46,7 @@ def test_a_steady_fall_is_clear() -> None:
     assert often.lower is not None
     assert often.upper is not None
     assert often.lower <= -5.0 <= often.upper < 0
-    assert found["cost, resource-seconds per hour"].before == 6.0
+    assert found["cost, partition- or task-seconds per hour"].before == 6.0
 
 
 def test_one_burst_is_no_clear_difference() -> None:
@@ -79,7 +79,11 @@ def test_the_same_rows_give_the_same_interval() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "first"),
     [
-        (every(10), every(60), "Yes: it got better. What standing still costs went from 6.0 to 1.0 resource-seconds"),
+        (
+            every(10),
+            every(60),
+            "Yes: it got better. What standing still costs went from 6.0 to 1.0 partition- or task-seconds",
+        ),
         (every(60), every(10), "No: it got worse."),
         (every(30), every(30), "No clear difference."),
     ],

@@ -47,7 +47,7 @@ def findings() -> list[Finding]:
             "RB007",
             "warning",
             "orders",
-            "c3 vanished without leaving",
+            "c3 sent no heartbeat until its session expired",
             seen_ms=(T0 - 600_000, T0 - 598_000),
             detail="orders-4 and orders-5 stood still 12.3 s (10.0 \u2026 13.4).",
             numbers=json.dumps({"pause_estimate_ms": 12_310, "partition_count": 2}),

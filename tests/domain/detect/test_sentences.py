@@ -31,7 +31,7 @@ def _only(story: GroupStory, rule_id: str) -> Finding:
 def test_a_session_expiry_names_who_the_timeout_and_the_cost_with_its_bounds() -> None:
     found = _only(a_group().joins("c1", "c2", "c3", at_s=0).vanishes("c3", at_s=60, gone_pause_ms=12_310), "RB007")
     assert found.title == (
-        "c3 (/10.0.0.9) of orders vanished without leaving (no heartbeat for its session timeout of 10 s); "
+        "c3 (/10.0.0.9) of orders sent no heartbeat for the session timeout of 10 s; "
         "its 2 partitions stood still for 12.3 s"
     )
     assert json.loads(found.numbers or "") == {

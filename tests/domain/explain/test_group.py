@@ -93,7 +93,7 @@ def test_a_killed_member_is_explained_as_the_design_shows_it() -> None:
         "2 rebalances in 10 min 1 s; 24.9 partition-seconds lost.\n"
         "Hard bounds of what was lost, which no truth passes: [20.1 … 27.0].\n"
         "\n"
-        "2025-11-21 14:03:12 UTC  generation 6 → 7   a member vanished                worst partition 12.31 s\n"
+        "2025-11-21 14:03:12 UTC  generation 6 → 7   a member's session expired       worst partition 12.31 s\n"
         "   c3 (/10.0.0.9) sent no heartbeat for its session timeout of 10 s                           logged\n"
         "   orders-4, orders-5   c3 → c1                 stood still 12.31 s  [10.02 … 13.40]          logged\n"
         "   orders-0 … orders-3  back to the same owner  stood still 0.05 s  [0.03 … 0.09]             logged\n"
@@ -122,7 +122,7 @@ def test_a_pause_is_shown_with_its_likely_range_and_with_hard_bounds_only_if_ask
 
 def test_one_line_says_when_which_why_who_and_how_bad() -> None:
     assert one_line(_killed_member()[1]) == (
-        "2025-11-21 14:03:12 UTC  generation 7  a member vanished: c3 (/10.0.0.9)  worst partition 12.31 s"
+        "2025-11-21 14:03:12 UTC  generation 7  a member's session expired: c3 (/10.0.0.9)  worst partition 12.31 s"
     )
 
 

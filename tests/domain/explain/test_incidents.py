@@ -33,7 +33,8 @@ def a_group() -> GroupStory:
 def test_the_first_line_is_the_answer() -> None:
     story = a_group().vanishes("c3", at_s=0, pause_ms=10_000)
     text = explain_text(explain("orders", story.rebalances, incidents=incidents_until(story, 60)))
-    assert text.splitlines()[0].startswith("c3 (/10.0.0.9) of orders vanished without leaving; 1 rebalance, ")
+    first = "c3 (/10.0.0.9) of orders sent no heartbeat until its session expired; 1 rebalance, "
+    assert text.splitlines()[0].startswith(first)
     assert "open since 2025-11-21" in " ".join(text.splitlines()[:3])
 
 

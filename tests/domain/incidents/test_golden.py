@@ -155,7 +155,7 @@ def test_a_killed_worker_its_session_the_delay_and_the_round_that_spreads_its_ta
     sign, missed, spread = lost.chain
     assert killed_ms - HEARTBEAT_MS <= sign.at_ms <= killed_ms
     assert "last known to live" in sign.what
-    assert "a member vanished" in missed.what
+    assert "a member's session expired" in missed.what
     assert "Connect leaves what it ran unassigned for up to 20 s" in missed.what
     assert "Connect's scheduled delay ended" in spread.what
     assert lost.cost_seconds == pytest.approx(91.647)
@@ -175,23 +175,24 @@ OF_SEVERAL_GROUPS = {
     "one_client_id_for_all": [
         "scaling 1 2 3 4: {} scaled up: shop joined",
         "deploy 5 6 7: shop of 4 groups (r-librdkafka, s-sarama and 2 more) was restarted or replaced",
-        "member_fault 8 9 10: shop of 4 groups (r-librdkafka, s-sarama and 2 more) vanished without leaving",
+        "member_fault 8 9 10: shop of 4 groups (r-librdkafka, s-sarama and 2 more) sent no heartbeat until its session "
+        "expired",
     ],
     "sarama_commits_rarely": [
         "scaling 1 2 3: {} scaled up: e1, e2 and e3 joined",
         "scaling 1 2 3 4 5: {} scaled up: c1, c2 and c3 joined",
         "deploy 4 5 8: e2 of {} was restarted; e1 left",
         "deploy 6 7 8 12: c2 of {} was restarted; c1 left",
-        "member_fault 6 7: e3 of {} vanished without leaving",
-        "member_fault 9 10 11: c3 of {} vanished without leaving",
+        "member_fault 6 7: e3 of {} sent no heartbeat until its session expired",
+        "member_fault 9 10 11: c3 of {} sent no heartbeat until its session expired",
     ],
     "commits_in_transactions": [
         "scaling 1 2 3: {} scaled up: j1, j2 and j3 joined",
         "scaling 1 2 3: {} scaled up: r1, r2 and r3 joined",
         "deploy 4 5 8: j1 of {} was restarted; j3 left",
         "deploy 4 5 8: r1 of {} was restarted; r3 left",
-        "member_fault 6 7: j2 of {} vanished without leaving",
-        "member_fault 6 7: r2 of {} vanished without leaving",
+        "member_fault 6 7: j2 of {} sent no heartbeat until its session expired",
+        "member_fault 6 7: r2 of {} sent no heartbeat until its session expired",
     ],
     "partitions_added_in_deploy": [
         *(f"scaling 1 2 3: {{}} scaled up: {x}1, {x}2 and {x}3 joined" for x in "apjr"),
@@ -205,11 +206,11 @@ OF_SEVERAL_GROUPS = {
         "scaling 1 2 3: {} scaled up: s1, s2 and s3 joined",
         "scaling 3: {} scaled up: p2 joined",
         "scaling 5: {} scaled up: p3 joined",
-        "member_fault 3: f2 and f4 of {} vanished without leaving",
-        "member_fault 3 4 5: k2 and k1 of {} vanished without leaving",
-        "member_fault 4 5 6 7: r2 and r3 of {} vanished without leaving",
-        "member_fault 5 6: s1 of {} vanished without leaving",
-        "member_fault 6: p2 of {} vanished without leaving",
+        "member_fault 3: f2 and f4 of {} sent no heartbeat until their session expired",
+        "member_fault 3 4 5: k2 and k1 of {} sent no heartbeat until their session expired",
+        "member_fault 4 5 6 7: r2 and r3 of {} sent no heartbeat until their session expired",
+        "member_fault 5 6: s1 of {} sent no heartbeat until its session expired",
+        "member_fault 6: p2 of {} sent no heartbeat until its session expired",
         "deploy 4 7: p1 of {} was restarted",
         "deploy 4 7: s2 of {} was replaced by s4; s3 left",
         "deploy 8: r1 of {} was replaced by r4",
@@ -233,7 +234,7 @@ def test_groups_side_by_side_have_their_incidents_each(capture: Path) -> None:
 def test_members_that_failed_in_different_ways_are_each_told_by_their_own() -> None:
     (capture,) = (c for c in CAPTURES if c.name == "members_in_other_zones")
     (fault,) = (i for i in found_in(capture) if not i.expected)
-    assert fault.title == "z2 of zones-app exceeded its poll interval; z3 vanished without leaving"
+    assert fault.title == "z2 of zones-app exceeded its poll interval; z3 sent no heartbeat until its session expired"
 
 
 def test_a_connector_that_rewrites_its_tasks_by_itself_is_one_incident() -> None:

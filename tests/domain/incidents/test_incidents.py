@@ -95,7 +95,8 @@ def test_members_of_one_client_id_on_two_hosts_are_two_culprits() -> None:
     both, _ = incidents_and_marks(group.vanishes("c2", at_s=60), until_s=90)
     assert [i.culprits for i in one if not i.expected] == [("orders",)]
     assert [i.culprits for i in both if not i.expected] == [("orders (/10.0.0.1)", "orders (/10.0.0.2)")]
-    assert "orders (/10.0.0.1) and orders (/10.0.0.2) of orders vanished" in both[-1].title
+    who = "orders (/10.0.0.1) and orders (/10.0.0.2) of orders"
+    assert f"{who} sent no heartbeat until their session expired" in both[-1].title
 
 
 def test_who_failed_is_named_with_the_host_that_it_ran_on() -> None:
@@ -103,11 +104,11 @@ def test_who_failed_is_named_with_the_host_that_it_ran_on() -> None:
     story = GroupStory("orders").member("c1", client_host="/10.0.0.1")
     story.member("c2", client_host="/10.0.0.2", group_instance_id="pod-2").joins("c1", "c2", "c3", at_s=-2 * HOUR_S)
     (one,) = incidents_and_marks(story.vanishes("c1", at_s=0).vanishes("c2", at_s=5))[0]
-    assert one.title == "c1 (/10.0.0.1) and pod-2 (/10.0.0.2) of orders vanished without leaving"
+    assert one.title == "c1 (/10.0.0.1) and pod-2 (/10.0.0.2) of orders sent no heartbeat until their session expired"
     assert (one.culprits, one.hosts) == (("c1", "pod-2"), ("/10.0.0.1", "/10.0.0.2"))
     assert "Look at host /10.0.0.1 (c1) and host /10.0.0.2 (pod-2) for a kill" in (one.advice or "")
     (lab,) = incidents_and_marks(a_group("lab").member("c1", client_host="/127.0.0.1").vanishes("c1", at_s=0))[0]
-    assert (lab.title, lab.hosts) == ("c1 of lab vanished without leaving", ())
+    assert (lab.title, lab.hosts) == ("c1 of lab sent no heartbeat until its session expired", ())
 
 
 def test_members_that_vanish_an_hour_apart_are_two_incidents() -> None:
