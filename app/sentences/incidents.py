@@ -123,16 +123,15 @@ def _open_words(counted: IncidentCount) -> Html:
     counts = (
         (counted.going_on_count, "still going on"),
         (counted.empty_count, "with an empty group"),
-        (counted.quiet_count, "with no new event"),
     )
-    known = [f"{n:,} {what}" for n, what in counts if n]
-    rest = counted.open_count - sum(n for n, _ in counts)
-    known += [words.count(rest, "other")] if known and rest else []
+    said = [f"{n:,} {what}" for n, what in counts if n]
+    if not said and counted.quiet_count == counted.open_count:
+        said = ["none still going on"]
     return fill(
-        "<b>{n} open{c}</b>{known}",
+        "<b>{n} open{c}</b>{said}",
         n=words.count(counted.open_count, "incident"),
         c=critical,
-        known=f": {', '.join(known)}" if known else "",
+        said=f", {', '.join(said)}" if said else "",
     )
 
 

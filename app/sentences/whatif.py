@@ -5,6 +5,7 @@ from __future__ import annotations
 from app import words
 from app.queries.whatif import Change
 from app.words import Html, fill
+from rebalance_audit.domain.detect.wording import seconds_of
 from rebalance_audit.domain.replay.meanings import leans, meanings_of, prices_of, range_in_doubt
 from rebalance_audit.domain.replay.whatif import Fit, Option
 
@@ -17,10 +18,10 @@ def outcome(change: Change, unit: str) -> Html:
     settings = _settings(change)
     if upper is not None and upper < 0:
         return fill(
-            "{settings} would have cost {more} {unit}-seconds more (likely {a} to {b}): no help to this group.",
+            "{settings} would have cost {more} {unit} more (likely {a} to {b}): no help to this group.",
             settings=settings,
             more=f"{-saved:,.1f}",
-            unit=unit,
+            unit=seconds_of(unit),
             a=f"{-upper:,.1f}",
             b=f"{-lower:,.1f}",
         )
@@ -28,13 +29,13 @@ def outcome(change: Change, unit: str) -> Html:
         return fill(
             "{settings} would have made no difference beyond the spread of its replays: likely {range}.",
             settings=settings,
-            range=range_in_doubt(lower, upper or 0.0, f"{unit}-seconds"),
+            range=range_in_doubt(lower, upper or 0.0, seconds_of(unit)),
         )
     return fill(
         "{settings} may have {helped}, but that is not sure: {change} in the middle of its replays, likely {range}.",
         settings=settings,
         helped="helped" if saved > 0 else "harmed",
-        change=f"{abs(saved):,.1f} {unit}-seconds {'less' if saved > 0 else 'more'}",
+        change=f"{abs(saved):,.1f} {seconds_of(unit)} {'less' if saved > 0 else 'more'}",
         range=range_in_doubt(lower, upper or 0.0),
     )
 
@@ -48,11 +49,11 @@ def saving(change: Change, unit: str) -> Html:
         )
     )  # fmt: skip
     return fill(
-        "{settings} would have saved {saved} {unit}-seconds (likely {lower} to {upper}) of standing still, and left "
-        "{left} {unit}-seconds.",
+        "{settings} would have saved {saved} {unit} (likely {lower} to {upper}) of standing still, and left "
+        "{left} {unit}.",
         settings=_settings(change),
         saved=saved,
-        unit=unit,
+        unit=seconds_of(unit),
         lower=lower,
         upper=upper,
         left=left,

@@ -80,10 +80,7 @@ def _still(i: IncidentRow) -> str:
     still = sentences.still(i, now, page.zone())
     if not still or ended_ms is None or not sentences.is_old(ended_ms, whole.to_ms):
         return still
-    if i.still == "nothing":
-        still = f"no event from {words.day_and_time(i.last_at_ms, now, page.zone())} until"
-    else:
-        still = f"{still} when"
+    still = "nothing new until" if i.still == "nothing" else f"{still} when"
     return f"{still} its evidence ended, {words.ago(ended_ms, now)}"
 
 
@@ -159,8 +156,7 @@ def incidents(span: Span, is_followed: bool) -> None:
     with_cluster = len(seen) > 1
     if counted.quiet_count:
         page.note(
-            "No event since: its rebalances have ended and its tasks run. It counts as over when nothing more happened "
-            "for {t}, or as long as the settings file says.",
+            "An incident with no new event for {t} is over (unless the settings file names another time).",
             t=words.duration(DEFAULT.quiet_ms),
         )
     if counted.open_count:

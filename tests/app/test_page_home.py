@@ -19,10 +19,7 @@ def test_home_says_first_what_is_going_on_and_what_it_cost(opened: Open, full_wa
     answer = "What is wrong", "Whose doing", "What it cost", "What to do", "All that is open"
     assert [text.index(name) for name in answer] == sorted(text.index(name) for name in answer)
     assert "c3 (/10.0.1.3) exceeded its poll interval in cluster lab-cluster (no event since " in text
-    assert (
-        "All that is open3 incidents open, 1 critical: 2 with no new event, 1 other; "
-        "cost: 86.9 partition-seconds." in text
-    )
+    assert "All that is open3 incidents open, 1 critical; cost: 86.9 partition-seconds." in text
     assert "Whose doingc3 on host /10.0.1.3: a member exceeded its poll interval" in text
     assert "What it cost62.0 partition-seconds of downtime A partition that stands still" in text
     assert text.count("A partition that stands still for 1 min costs 60.") == 1
@@ -264,7 +261,7 @@ def test_where_the_evidence_of_its_cluster_ended_early_home_says_when(opened: Op
     warehouse.append("gold.rebalance", rows_to_table("gold.rebalance", [later]))
     gold_rows.publish(warehouse)
     text = said(opened(tmp_path / "w", "home", now_ms=T0 + 3 * 3_600_000))
-    assert re.search(r"in cluster lab-cluster \(no event from \d\d:\d\d until its evidence ended, 3 h ago\)", text)
+    assert "in cluster lab-cluster (nothing new until its evidence ended, 3 h ago)" in text
 
 
 def test_a_cluster_whose_evidence_ended_is_named_beside_those_that_look_fresh() -> None:

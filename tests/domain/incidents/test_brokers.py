@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from rebalance_audit.domain.publish.leader_moves import COORDINATOR_MOVED, LeaderMove
+from rebalance_audit.domain.publish.leader_moves import (
+    COORDINATOR_MOVED,
+    COORDINATOR_REPLICA_FAILED,
+    PARTITION_LED_BY_ANOTHER,
+    LeaderMove,
+)
 from rebalance_audit.domain.reassign.model import Reassignment
 from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
 from tests.domain.incidents.made_up import a_group, incidents_and_marks
