@@ -136,9 +136,12 @@ def leader_moves(
         else:
             moves = [move.beside(g, PARTITION_LED_BY_ANOTHER, rs) for g, rs in by_partition.get(name, {}).items()]
             found += [each for each in moves if each.rebalance_id is not None]
+    rebalanced: dict[int, list[str]] = defaultdict(list)
+    for group_id in by_group:
+        rebalanced[offsets_partition(group_id, max(1, offsets_partitions))].append(group_id)
     for failure in _follower_failures(elections, replicas or {}):
-        groups_there = coordinated[failure.election.partition]
-        moves = [failure.beside(g, COORDINATOR_REPLICA_FAILED, by_group.get(g, ())) for g in groups_there]
+        groups_there = rebalanced.get(failure.election.partition, ())
+        moves = [failure.beside(g, COORDINATOR_REPLICA_FAILED, by_group[g]) for g in groups_there]
         found += [each for each in moves if each.rebalance_id is not None]
     return sorted(found, key=lambda m: (m.at_ms, m.group_id, m.topic, m.partition, m.evidence))
 
