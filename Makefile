@@ -88,6 +88,12 @@ $(ARCHIVE): $(STAMP) $(shell find rebalance_audit spark_jobs -name '*.py')
 
 COMPILED := .build/compiled
 
+archive-compiled: $(COMPILED)/.made ## The archive with compiled replays, for workers of this kind of machine (decision 0110)
+	rm -rf .build/archived
+	$(BIN)/uv venv -q --python $(BIN)/python .build/archived
+	$(BIN)/uv pip install -q --python .build/archived/bin/python -c requirements/all.txt $(COMPILED)/*.whl pandas
+	$(BIN)/pex --venv-repository .build/archived --inherit-path=fallback rebalance-audit pandas -o $(ARCHIVE)
+
 compile: $(COMPILED)/.made ## The packages with compiled replays, in .build/compiled, for PYTHONPATH (decision 0097)
 
 $(COMPILED)/.made: $(STAMP) setup.py $(shell find rebalance_audit spark_jobs ingest -name '*.py')
@@ -221,6 +227,6 @@ bench: $(STAMP) ## Every benchmark
 clean: ## Remove what builds and runs left behind (not .venv)
 	rm -rf .build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build ./*.egg-info spark-warehouse
 
-.PHONY: help setup requirements archive compile test-compiled cluster cluster-kills cluster-scale cluster-all check-infra lint test test-domain test-spark test-differential \
+.PHONY: help setup requirements archive archive-compiled compile test-compiled cluster cluster-kills cluster-scale cluster-all check-infra lint test test-domain test-spark test-differential \
 	test-broker test-airflow test-browser site tour sbom matrix demo live up test-up test-up-airflow doctor \
 	capture pictures score unions compare-versions differential faults fuzz bench clean
