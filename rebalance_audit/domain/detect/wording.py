@@ -121,8 +121,9 @@ def _to(lower: str, upper: str) -> str:
 
 
 def clock(at_ms: int | None) -> str:
-    """`2026-11-21 14:03:11 UTC`; instants no calendar has are shown as they are."""
-    if at_ms is None:
+    """`2026-11-21 14:03:11 UTC`; instants no calendar has are shown as they are. A finding stands at 0 where nothing of
+    its cluster could be read that has a time."""
+    if not at_ms:
         return "time not known"
     try:
         return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y-%m-%d %H:%M:%S UTC")
