@@ -137,6 +137,25 @@ def test_advice_says_what_a_replay_of_that_group_says(opened: Open, tmp_path: Pa
     assert "weighs both" not in text
 
 
+def test_the_finding_of_members_that_a_broker_expired_does_not_send_anybody_to_their_hosts(
+    opened: Open, tmp_path: Path
+) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    finding = next(f for f in warehouse.read("gold.finding").to_pylist() if f["finding_id"] == "f-storm")
+    incident = next(i for i in warehouse.read("gold.incident").to_pylist() if i["finding_ids"] == ["f-storm"])
+    own = {**finding, "rule_id": "RB007", "advice": "Look at host /10.0.0.9 (c3) for a kill."}
+    both = [{**own, "finding_id": "f-broker"}, {**own, "finding_id": "f-member"}]
+    broker = {**incident, "incident_id": "in:broker", "kind": "coordinator", "culprits": ["broker 1"]}
+    broker |= {"finding_ids": ["f-broker"], "rebalance_ids": [], "advice": "Look for what held up broker 1."}
+    warehouse.append("gold.finding", rows_to_table("gold.finding", both))
+    warehouse.append("gold.incident", rows_to_table("gold.incident", [broker]))
+    gold_rows.publish(warehouse)
+    text = said(opened(tmp_path / "w", "findings", cluster=CLUSTER, finding="f-broker"))
+    assert "Look for what held up broker 1." in text
+    assert "10.0.0.9 (c3) for a kill" not in text
+    assert "10.0.0.9 (c3) for a kill" in said(opened(tmp_path / "w", "findings", cluster=CLUSTER, finding="f-member"))
+
+
 def test_trust_says_what_was_not_seen(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "trust")
     text = said(at)
