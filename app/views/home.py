@@ -156,7 +156,8 @@ def incidents(span: Span, is_followed: bool) -> None:
     with_cluster = len(seen) > 1
     if counted.quiet_count:
         page.note(
-            "An incident with no new event for {t} is over (unless the settings file names another time).",
+            "An incident is over once the evidence shows {t} without a new event (the settings file can name another "
+            "time).",
             t=words.duration(DEFAULT.quiet_ms),
         )
     if counted.open_count:
