@@ -17,6 +17,12 @@ LOADING_MS = 5_000
 """Chosen: so long a new coordinator may load the group before it gives each member a whole session. Measured 0.2 s on a
 lab of three brokers."""
 
+STOOD_STILL = (
+    "Look for what held up {brokers} at that moment: a kill, a paused machine, a long garbage collection, a disk that "
+    "did not answer, a lost network. The members are back; they need no other settings."
+)
+"""What to do about it."""
+
 _EXPIRED = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
 
 

@@ -12,9 +12,10 @@ from rebalance_audit.domain.detect.finding import capped
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, identity
 from rebalance_audit.domain.detect.wording import listed
 from rebalance_audit.domain.incidents import words
-from rebalance_audit.domain.incidents.broker_faults import by_group, expired_by_brokers
+from rebalance_audit.domain.incidents.broker_faults import STOOD_STILL, by_group, expired_by_brokers
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, episodes, faults_in
 from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident, Link
+from rebalance_audit.domain.incidents.poison_record import poison_record
 from rebalance_audit.domain.incidents.symptoms import OWN_KINDS, SYMPTOMS, attach, begins_ms
 from rebalance_audit.domain.incidents.troubles import Trouble, troubles
 from rebalance_audit.domain.kinds import Outcome
@@ -45,10 +46,6 @@ _ADVICE = {
     "reassignment": "Nothing is wrong: the reassignment did what was asked.",
     "removal": "Nothing is wrong, if it was on purpose.",
 }
-_STOOD_STILL = (
-    "Look for what held up {brokers} at that moment: a kill, a paused machine, a long garbage collection, a disk that "
-    "did not answer, a lost network. The members are back; they need no other settings."
-)
 _ADVICE_OTHERWISE = "Look at the evidence of the first link of the chain."
 
 
@@ -338,9 +335,9 @@ def _still_waits(task: ConnectTask, until_ms: int) -> bool:
 
 def _advice(trouble: Trouble, findings: Sequence[Finding], *, expected: bool) -> str:
     if trouble.standstills:
-        return _STOOD_STILL.format(brokers=listed([f"broker {b}" for b in words.brokers_that_stood_still(trouble)]))
+        return STOOD_STILL.format(brokers=listed([f"broker {b}" for b in words.brokers_that_stood_still(trouble)]))
     if not expected and (advice := next((f.advice for f in findings if f.advice), None)):
-        return advice
+        return " ".join(filter(None, (poison_record(trouble), advice)))
     if expected and trouble.kind == "deploy":
         if words.unit_of_trouble(trouble) == "task":
             return _CONNECT_DEPLOY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -271,3 +272,26 @@ def test_an_incident_keeps_its_id_while_it_grows(changes: Sequence[tuple[str, st
         now = home[first]
         # what was two troubles may turn out to be one: then it is the earlier one that goes on
         assert now.incident_id == incident.incident_id or now.rebalance_ids[0] != first
+
+
+def test_members_that_die_in_turn_of_the_same_partition_point_at_its_records() -> None:
+    """As on 4.3.0, where each reader of orders-0 was killed a second after it got it."""
+    story = a_group()
+    for n, client in enumerate(("c1", "c2", "c3", "c1", "c2")):
+        story.vanishes(client, at_s=n * 40).joins(client, at_s=n * 40 + 15)
+        dead = story.rebalances[-2]
+        moved = [replace(m, resource="orders-0") for m in dead.movements if m.from_client_id == client][:1]
+        story.rebalances[-2] = replace(dead, movements=tuple(moved))
+    (found, *_), _ = incidents_and_marks(story)
+    assert (found.advice or "").startswith("Each time the member that failed held orders-0: look for a record there")
+
+
+def test_members_that_die_of_different_partitions_have_nothing_in_common() -> None:
+    story = a_group()
+    for n, client in enumerate(("c1", "c2", "c3", "c1")):
+        story.vanishes(client, at_s=n * 40).joins(client, at_s=n * 40 + 15)
+        dead = story.rebalances[-2]
+        moved = [replace(m, resource=f"of-{client}") for m in dead.movements if m.from_client_id == client]
+        story.rebalances[-2] = replace(dead, movements=tuple(moved))
+    (found, *_), _ = incidents_and_marks(story)
+    assert "Each time" not in (found.advice or "")
