@@ -5,7 +5,6 @@ from app.page.address import (
     address,
     anchor,
     choice_in_address,
-    flag_in_address,
     go,
     group_in_address,
     link,
@@ -17,6 +16,7 @@ from app.page.address import (
     unknown_page,
     whole_address,
 )
+from app.page.filters import Choice, filters
 from app.page.frame import (
     LOOKS_AGAIN_S,
     account,
@@ -58,6 +58,7 @@ __all__ = [
     "JUST_IN",
     "LOOKS_AGAIN_S",
     "SIGNS",
+    "Choice",
     "account",
     "address",
     "anchor",
@@ -68,7 +69,7 @@ __all__ = [
     "default_span",
     "downloads",
     "facts",
-    "flag_in_address",
+    "filters",
     "follow",
     "fragment",
     "gate",

@@ -30,7 +30,7 @@ _arrive = st.components.v2.component(
     isolate_styles=False,
 )
 
-_FETCHED_AHEAD = ("DataFrame", "Selectbox", "Checkbox", "DownloadButton")
+_FETCHED_AHEAD = ("DataFrame", "Selectbox", "DownloadButton")
 
 
 def arrive(view: str) -> None:
@@ -73,7 +73,7 @@ def param(name: str) -> str | None:
 def _into_address(name: str) -> None:
     value = st.session_state[f"address-{name}"]
     if value:
-        st.query_params[name] = "1" if value is True else str(value)
+        st.query_params[name] = str(value)
     else:
         st.query_params.pop(name, None)
 
@@ -86,12 +86,7 @@ def text_in_address(label: str, name: str, placeholder: str) -> str:
     return st.text_input(label, key=f"address-{name}", placeholder=placeholder, on_change=_into_address, args=(name,))
 
 
-def flag_in_address(label: str, name: str) -> bool:
-    st.session_state[f"address-{name}"] = param(name) == "1"
-    return st.checkbox(label, key=f"address-{name}", on_change=_into_address, args=(name,))
-
-
-def _short(text: str) -> str:
+def short(text: str) -> str:
     return words.name(text, 60)
 
 
@@ -100,7 +95,7 @@ def choice_in_address(
     name: str,
     options: list[str],
     placeholder: str = "all",
-    say: Callable[[str], str] = _short,
+    say: Callable[[str], str] = short,
     otherwise: str | None = None,
 ) -> str | None:
     """One of the options; `otherwise` where the address names none of them, which is said if it names another."""
@@ -116,11 +111,11 @@ def choice_in_address(
         format_func=say,
     )
     if now is not None and now not in options:
-        _is_not_here(now)
+        is_not_here(now)
     return chosen
 
 
-def _is_not_here(*named: str | None) -> None:
+def is_not_here(*named: str | None) -> None:
     said = " @ ".join(words.name(each, 40) for each in named if each)
     st.html(fill('<p class="ra-note">{named}, which the address names, is not here.</p>', named=said))
 
@@ -132,7 +127,7 @@ def group_in_address(label: str, groups: list[tuple[str, str]]) -> tuple[str, st
     found = [g for g in groups if cluster_id in (None, g[0]) and group_id in (None, g[1])]
     now = (found or groups)[0]
     if not found:
-        _is_not_here(group_id, cluster_id)
+        is_not_here(group_id, cluster_id)
     if len(groups) > 1:
         st.session_state["address-group"] = now
 

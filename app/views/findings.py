@@ -158,26 +158,26 @@ def listing() -> None:
     )
     whole = reader.span() or Span(from_ms=0, to_ms=0)
     span = page.span_of(whole, "all")
-    with st.container(key="filters"):
-        a, b, c, d, e, *more = st.columns(6 if sums.teams else 5)
-    with a:
-        status = page.choice_in_address("State", "status", [status.value for status in FindingStatus])
-    with b:
-        severity = page.choice_in_address("Severity", "severity", [severity.value for severity in reversed(Severity)])
-    with c:
-        rule = page.choice_in_address("Rule", "rule", list(sums.rule_ids), say=rule_title)
-    with d:
-        subject = page.choice_in_address("Subject", "subject", list(sums.subjects))
-    with e:
-        of = page.choice_in_address("Cluster", "of", list(sums.cluster_ids))
-    team = None
-    for place in more:
-        with place:
-            team = page.choice_in_address("Team", "team", list(sums.teams))
+    chosen = page.filters(
+        [
+            page.Choice(name="status", label="State", options=[status.value for status in FindingStatus]),
+            page.Choice(name="severity", label="Severity", options=[s.value for s in reversed(Severity)]),
+            page.Choice(name="rule", label="Rule", options=sums.rule_ids, say=rule_title),
+            page.Choice(name="subject", label="Subject", options=sums.subjects),
+            page.Choice(name="of", label="Cluster", options=sums.cluster_ids),
+            *([page.Choice(name="team", label="Team", options=sums.teams)] if sums.teams else []),
+        ]
+    )
     asked = replace(
-        of_group, status=status, severity=severity, rule_id=rule, subject=subject, team=team, span=span,
-        cluster_id=of_group.cluster_id or of,
-    )  # fmt: skip
+        of_group,
+        status=chosen["status"],
+        severity=chosen["severity"],
+        rule_id=chosen["rule"],
+        subject=chosen["subject"],
+        team=chosen.get("team"),
+        span=span,
+        cluster_id=of_group.cluster_id or chosen["of"],
+    )
     count = reader.finding_count(asked)
     if count < sums.all_count:
         page.note("{n} of {all} match.", n=f"{count:,}", all=f"{sums.all_count:,}")

@@ -33,24 +33,17 @@ def matching(groups: pa.Table, wanted: str, chosen: dict[str, str | None], only_
     return groups.filter(reduce(pc.and_, masks)) if masks else groups
 
 
-def filters(groups: pa.Table) -> dict[str, str | None]:
+def filters(groups: pa.Table) -> list[page.Choice]:
     """The filters that would leave something out."""
-    choices: dict[str, list[str]] = {}
+    choices = []
     for name, column in FILTERS.items():
         different = pc.unique(groups[column]).to_pylist()
         options = sorted(each for each in different if each is not None)
         if name == "severity":
             options = [s.value for s in reversed(Severity) if s.value in options]
         if len(different) > 1:
-            choices[name] = options
-    if not choices:
-        return {}
-    chosen: dict[str, str | None] = {}
-    with st.container(key="filters"):
-        for place, (name, options) in zip(st.columns(len(choices)), choices.items(), strict=True):
-            with place:
-                chosen[name] = page.choice_in_address(name.capitalize(), name, options)
-    return chosen
+            choices.append(page.Choice(name=name, label=name.capitalize(), options=options))
+    return choices
 
 
 def with_sparks(groups: pa.Table, span: Span) -> pd.DataFrame:
@@ -134,8 +127,8 @@ def listing(span: Span) -> None:
     everything = reader.groups(span)
     place_of_answer = st.container()
     wanted = page.search("Search", "search", "Search while you type: group, team, assignor, state, cluster")
-    chosen = filters(everything)
-    only_open = page.flag_in_address("only with open incidents", "care")
+    chosen = page.filters(filters(everything), {"care": "only with open incidents"})
+    only_open = chosen.pop("care") is not None
     found = matching(everything, wanted, chosen, only_open)
     busy = pc.sum(pc.greater(everything["rebalances"], 0)).as_py() or 0
     care = pc.sum(pc.greater(everything["open_incident_count"], 0)).as_py() or 0

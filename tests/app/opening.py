@@ -96,6 +96,13 @@ def opening_lines(at: AppTest) -> list[dict[str, Any]]:
     return [row for proto in found for row in json.loads(proto.json)["rows"]]
 
 
+def filters(at: AppTest) -> dict[str, Any]:
+    """The filters of the page's list, as the browser gets them."""
+    (found,) = [e.proto for e in at.get("bidi_component") if e.proto.component_name == "rebalance_audit_filters"]
+    data: dict[str, Any] = json.loads(found.json)
+    return data
+
+
 def opened_reader(location: Path) -> Questions:
     reader = Questions.open(location)
     reader.refresh()

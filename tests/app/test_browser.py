@@ -363,6 +363,44 @@ def test_on_a_phone_groups_are_lines_that_lead_to_the_group(page: Any, address: 
     shows(page, "What has this group been through?")
 
 
+def chosen_filter(page: Any, label: str) -> Any:
+    return page.get_by_role("group", name="Filters").get_by_label(label, exact=True)
+
+
+def test_a_filter_is_chosen_by_keys_stays_in_the_address_and_back_undoes_it(page: Any, address: str) -> None:
+    opened(page, address, "groups", search="o")
+    mode = chosen_filter(page, "Mode")
+    mode.focus()
+    page.keyboard.type("eag")
+    page.wait_for_function("location.search.includes('mode=eager')", timeout=30_000)
+    shows(page, "groups match.")
+    assert mode.evaluate("select => select === document.activeElement"), "the next key goes on from there"
+    chosen_filter(page, "only with open incidents").check()
+    page.wait_for_function("location.search.includes('care=1')", timeout=30_000)
+    settled(page)
+    now = dict(parse_qsl(urlsplit(page.url).query))
+    assert (now["search"], now["mode"], now["care"]) == ("o", "eager", "1")
+    page.go_back()
+    page.wait_for_function("!location.search.includes('care=1')", timeout=30_000)
+    settled(page)
+    assert not chosen_filter(page, "only with open incidents").is_checked()
+    assert mode.input_value() == "eager"
+    mode.select_option("")
+    page.wait_for_function("!location.search.includes('mode=')", timeout=30_000)
+
+
+@pytest.mark.parametrize("page", [{"width": 390, "scheme": "dark"}], indirect=True, ids=["phone"])
+def test_findings_are_filtered_on_a_phone_and_the_link_shows_the_same(page: Any, address: str) -> None:
+    opened(page, address, "findings")
+    chosen_filter(page, "Rule").select_option("RB007")
+    page.wait_for_function("location.search.includes('rule=RB007')", timeout=30_000)
+    shows(page, "1 of 6 match.")
+    page.reload()
+    shows(page, "1 of 6 match.")
+    assert chosen_filter(page, "Rule").input_value() == "RB007"
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
+
+
 def test_the_first_click_on_a_table_fetches_no_script(page: Any, address: str) -> None:
     """They are fetched while home is read."""
     opened(page, address, "")

@@ -11,7 +11,7 @@ from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, T0
-from tests.app.opening import Open, links, opening_lines, said
+from tests.app.opening import Open, followed, links, opening_lines, said
 
 
 def test_two_groups_are_compared_number_by_number(opened: Open, full_warehouse: Path) -> None:
@@ -41,12 +41,12 @@ def test_findings_are_counted_filtered_and_opened(opened: Open, full_warehouse: 
     at = opened(full_warehouse, "findings")
     assert "5 findings are open, 1 resolved." in said(at)
     assert len(opening_lines(at)) == 6
-    at.selectbox[2].set_value("RB007").run()
+    followed(at, "?rule=RB007")
     (line,) = opening_lines(at)
     assert line["subject"].startswith("RB007 Session expiry \u00b7 ")
     assert "c3 sent no heartbeat until its session expired" in line["cause"]
     assert line["cost"].endswith(", open")
-    at.selectbox[0].set_value("resolved").run()
+    followed(at, "?rule=RB007&status=resolved")
     assert "No finding matches all of these." in said(at)
 
 

@@ -9,7 +9,19 @@ import pytest
 
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, FILE_ID, HOSTILE_GROUP, T0
-from tests.app.opening import FAILED, Open, cells, chosen, links, markup, opened_reader, opening_lines, pressed, said
+from tests.app.opening import (
+    FAILED,
+    Open,
+    cells,
+    chosen,
+    filters,
+    links,
+    markup,
+    opened_reader,
+    opening_lines,
+    pressed,
+    said,
+)
 
 
 def test_an_incident_has_its_story_its_chain_its_cost_and_the_runbook(opened: Open, full_warehouse: Path) -> None:
@@ -57,6 +69,15 @@ def test_the_groups_table_counts_and_finds(opened: Open, full_warehouse: Path) -
     assert "1,976 more: search or filter for them." in said(at)
     eager = opened(full_warehouse, "groups", mode="eager", cluster=CLUSTER)
     assert set(eager.dataframe[0].value["mode"]) == {"eager"}
+
+
+def test_filters_offer_what_is_there_and_show_what_the_address_names(opened: Open, full_warehouse: Path) -> None:
+    shown = filters(opened(full_warehouse, "groups", mode="eager", care="1", cluster="elsewhere"))
+    assert shown["now"] == {"mode": "eager", "care": "1"}
+    options = {choice["name"]: [value for value, _ in choice["options"]] for choice in shown["choices"]}
+    assert options["severity"] == ["critical", "warning"]
+    assert "eager" in options["mode"]
+    assert [flag["name"] for flag in shown["flags"]] == ["care"]
 
 
 def test_a_search_in_the_address_is_the_same_search(opened: Open, full_warehouse: Path) -> None:
