@@ -47,9 +47,11 @@ def _rounded(text: str, unit: float = 1.0) -> tuple[float, float]:
 
 
 def _with_units(text: str) -> str:
-    """`9.2 to 11.9 s` as `9.2 s to 11.9 s`, and `12.3 s (10.0 … 13.4)` with its unit three times."""
+    """`9.2 to 11.9 s` as `9.2 s to 11.9 s`, `1 s less to 2 more` likewise, and `12.3 s (10.0 … 13.4)` with its unit
+    three times."""
     unit = r"((?:partition- or task|partition|task)-seconds|ms|s|min|h)"
     text = re.sub(rf"(?<![\w.])({_N}) (to|…) (?=(?:{_N}) {unit}\b)", r"\1 \3 \2 ", text)
+    text = re.sub(rf"{unit} less to ({_N}) more", r"\1 less to \2 \1 more", text)
     text = re.sub(
         rf"{unit}(,? \(?likely) ((?:under )?{_N}) to ({_N})(?! ?(?:ms|s|min|h)\b)", r"\1\2 \3 \1 to \4 \1", text
     )
