@@ -159,7 +159,7 @@ export default function (component) {
     const second = words.slice(i).join(" ");
     context.fillText(fitted(context, first, room), 2, top + STRIP - (second ? 24 : 16));
     context.fillText(fitted(context, second, room), 2, top + STRIP - 9);
-    const label = Math.round(peak).toLocaleString("en-GB") + " at most";
+    const label = "highest bar " + Math.round(peak).toLocaleString("en-GB");
     context.clearRect(g.gutter + 2, top, context.measureText(label).width + 4, 13);  // it must be read where the strip is full
     context.fillText(label, g.gutter + 4, top + 6);
   }

@@ -79,7 +79,7 @@ PAUSE_STEPS_MS = (10, 100, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000)
 def pause_distribution_html(pauses_ms: Sequence[float], windows_ms: Sequence[float]) -> Html:
     """How long the longest pause was, in how many rebalances; beside it the broker's own window of the same ones."""
     left, right = (pauses_ms, np.ones(len(pauses_ms))), (windows_ms, np.ones(len(windows_ms)))
-    return pair_distribution_html(left, right, "longest downtime", "broker's own window", tones=("bad", "window"))
+    return pair_distribution_html(left, right, "longest downtime", "broker's window", tones=("bad", "window"))
 
 
 def pair_distribution_html(
@@ -166,12 +166,12 @@ CONNECT_LEGEND = Html(
 )
 
 _INCIDENT_KEYS = (
-    (Style.WORKING, "working", "working, as high as what is held"),
+    (Style.WORKING, "working", "working (thicker: holds more)"),
     (Style.STANDING, "bad", "stood still"),
-    (Style.BOUND, "bound", "likely at most"),
+    (Style.BOUND, "bound", "may have stood still"),
     (Style.WAITING, "waiting", "waiting by design"),
     (Style.UNKNOWN, "unknown", "two owners at once"),
-    (Style.WINDOW, "window", "broker's own window"),
+    (Style.WINDOW, "window", "broker's window"),
 )
 _INCIDENT_SIGNS = (
     (CHAIN_MARK, Html("\u25cf"), "a step of the list below"),

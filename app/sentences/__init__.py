@@ -5,7 +5,18 @@ from app.sentences.connect import connect, connector_changes, cost_beside_eager,
 from app.sentences.copies import for_chat, postmortem
 from app.sentences.fleet import behind, ended_early, evidence_log, headline, is_old, trust
 from app.sentences.group import doubts, group, mostly, standstill
-from app.sentences.incidents import Worst, as_of, cost_of, going_on, since, stands, still, story, unit_in_words
+from app.sentences.incidents import (
+    Worst,
+    as_of,
+    cost_of,
+    going_on,
+    since,
+    stands,
+    still,
+    story,
+    unit_in_words,
+    whose_doing,
+)
 from app.sentences.reassignment import (
     MOST_IN_ONE_COMMAND,
     advice,
@@ -63,4 +74,5 @@ __all__ = [
     "story",
     "trust",
     "unit_in_words",
+    "whose_doing",
 ]

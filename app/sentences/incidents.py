@@ -10,8 +10,12 @@ from app import words
 from app.answers.rows import Fleet, IncidentCount, IncidentRow, MarkRow, Span
 from app.sentences.fleet import is_old
 from app.words import Html, fill
+from rebalance_audit.domain.causes import MEMBER_FAILED, MEMBERSHIP, Cause, cause_of
+from rebalance_audit.domain.detect.history import worker_name
 from rebalance_audit.domain.detect.wording import thing_of
 from rebalance_audit.domain.incidents import words as incident_words
+
+MOST_CULPRITS = 3
 
 
 def story(i: IncidentRow) -> str:
@@ -22,9 +26,10 @@ def story(i: IncidentRow) -> str:
     return rest[2:3].upper() + rest[3:]
 
 
-def stands(i: IncidentRow, tz: tzinfo) -> str:
-    """Whether it is open and, if so, what of it has not ended."""
-    return incident_words.stands(i.status, i.still, words.minute(i.last_at_ms, tz))
+def stands(i: IncidentRow, tz: tzinfo, *, is_old: bool = False) -> str:
+    """Whether it is open and, if so, what of it has not ended. `is_old`: of evidence that shows nothing about now."""
+    said = incident_words.stands(i.status, i.still, words.minute(i.last_at_ms, tz))
+    return f"{said} when the evidence ended" if is_old and i.status == "open" and i.still != "nothing" else said
 
 
 def still(i: IncidentRow, now_ms: int, tz: tzinfo) -> str:
@@ -42,26 +47,24 @@ class Worst:
     where: str
     still: str
     """What of it has not ended, or empty where that is not known."""
-    who: Sequence[str]
-    """Members, workers or brokers; none where only the cause is known."""
-    hosts: Sequence[str]
-    """Where they ran, as far as that is known and `who` does not say it."""
-    is_fault: bool
-    """Whether they are at fault; else nobody is known to be, and it began with what they did."""
-    cause: str
+    whose: Html
+    """See `whose_doing`."""
     cost: str
     unit: str | None
     """What stood still; None where no cost is known."""
     advice: str | None
-    alike: str
+    alike: str | Html
     """How many more there are of its kind, or empty."""
     costlier: Html | None = None
     """The incident of the time that cost most, if that is far more."""
+    is_costlier_over: bool = False
 
 
-def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = None) -> dict[str, Html]:
+def going_on(
+    counted: IncidentCount, worst: Worst | None, unread: str | None = None, *, is_old: bool = False
+) -> dict[str, Html]:
     """What is wrong, whose doing that is, what it cost and what to do, by these names. `unread`: the table of
-    incidents, where that cannot be read."""
+    incidents, where that cannot be read. `is_old`: the evidence shows nothing about now."""
     if unread is not None:
         unknown = fill("<b>Which incidents are open is not known</b>: {t} cannot be read.", t=unread)
         return {"What is wrong": unknown}
@@ -75,27 +78,41 @@ def going_on(counted: IncidentCount, worst: Worst | None, unread: str | None = N
             still=f" ({worst.still})" if worst.still else "",
             alike=worst.alike,
         ),
-        "Whose doing": _whose_doing(worst),
+        "Whose doing": worst.whose,
         "What it cost": fill("<b>{cost}</b>{unit}", cost=worst.cost, unit=_unit_of(worst.unit)),
     }
     if worst.advice:
         found["What to do"] = words.with_code(worst.advice)
     # The first cost that is known says what its unit is.
     unit = _unit_of(_open_unit(counted)) if worst.unit is None else Html("")
-    all_open = fill("{open}{cost}{unit}", open=_open_words(counted), cost=_open_cost(counted), unit=unit)
+    all_open = fill("{open}{cost}{unit}", open=_open_words(counted, is_old=is_old), cost=_open_cost(counted), unit=unit)
     found["All that is open"] = all_open
     if worst.costlier is not None:
-        found["Costliest"] = worst.costlier
+        found[f"Costliest{' (over)' if worst.is_costlier_over else ''}"] = worst.costlier
     return found
 
 
-def _whose_doing(worst: Worst) -> Html:
-    who = fill("<b>{who}</b>{at}", who=", ".join(worst.who), at=_at(worst.hosts))
-    if worst.who and worst.is_fault:
-        return fill("{who}: {cause}", who=who, cause=worst.cause)
-    if worst.who:
-        return fill("not known: {cause} ({who})", who=who, cause=worst.cause)
-    return fill("no single member or broker: {cause}", cause=worst.cause)
+def whose_doing(i: IncidentRow) -> Html:
+    """Members, workers or brokers, where they ran, and what happened to them. Who joined or left on purpose did
+    nothing wrong, so that nobody looks for their owner."""
+    who = _few([words.name(worker_name(each), 60) for each in i.culprits])
+    cause = i.root_cause
+    if who and i.kind == "scaling" and not i.expected:
+        did = {Cause.MEMBER_JOINED: "joined", Cause.MEMBER_LEFT: "left"}.get(cause_of(cause))
+        if did is None:
+            return fill("not known (it began {because}: {who})", because=words.because(cause), who=", ".join(who))
+        return fill("not known (it began as {who} {did})", who=", ".join(who), did=did)
+    if not who:
+        return fill("no single member or broker: {cause}", cause=words.trigger(cause))
+    hosts = _few([words.name(h, 40) for h in i.hosts if not any(h in each for each in i.culprits)])
+    is_change = cause in MEMBERSHIP - MEMBER_FAILED and not i.expected
+    said = f"it began {words.because(cause)}" if is_change else words.trigger(cause)
+    return fill("<b>{who}</b>{at}: {cause}", who=", ".join(who), at=_at(hosts), cause=said)
+
+
+def _few(names: list[str]) -> list[str]:
+    more = len(names) - MOST_CULPRITS
+    return [*names[:MOST_CULPRITS], f"{more:,} more"] if more > 0 else names
 
 
 def _unit_of(unit: str | None) -> Html:
@@ -118,15 +135,15 @@ def unit_in_words(unit: str) -> Html:
     return fill(" <small>A {thing} that stands still for 1 min costs 60.</small>", thing=thing_of(unit))
 
 
-def _open_words(counted: IncidentCount) -> Html:
+def _open_words(counted: IncidentCount, *, is_old: bool) -> Html:
     critical = f", {counted.critical_count:,} critical" if counted.critical_count else ""
     counts = (
-        (counted.going_on_count, "still going on"),
+        (counted.going_on_count, "not over when the evidence ended" if is_old else "still going on"),
         (counted.empty_count, "with an empty group"),
     )
     said = [f"{n:,} {what}" for n, what in counts if n]
     if not said and counted.quiet_count == counted.open_count:
-        said = ["none still going on"]
+        said = ["nothing new in them, but the evidence ends too soon to call them over"]
     return fill(
         "<b>{n} open{c}</b>{said}",
         n=words.count(counted.open_count, "incident"),
@@ -148,12 +165,15 @@ def _open_cost(counted: IncidentCount) -> Html:
     )
 
 
-def as_of(ended_ms: int, now_ms: int, tz: tzinfo, cluster: str | None = None) -> Html | None:
-    """When the evidence ended, that of all clusters or of one, where it shows nothing about now."""
+def as_of(ended_ms: int, now_ms: int, tz: tzinfo, cluster: str | None = None, earlier: str = "") -> Html | None:
+    """When the evidence ended, that of all clusters or of one, where it shows nothing about now. `earlier`: how
+    many clusters' evidence ended long before it, `43 of 50`."""
     if not is_old(ended_ms, now_ms):
         return None
-    which = "It" if cluster is None else f"That of {words.name(cluster, 40)}"
-    return fill("<b>Old evidence.</b> {which} ends {when}.", which=which, when=words.when(ended_ms, now_ms, tz))
+    which = "The newest" if earlier else "It" if cluster is None else f"That of {words.name(cluster, 40)}"
+    before = f"; that of {earlier} clusters ended before" if earlier else ""
+    when = words.when(ended_ms, now_ms, tz)
+    return fill("<b>Old evidence.</b> {which} ends {when}{before}.", which=which, when=when, before=before)
 
 
 def cost_of(in_time: Fleet) -> Html:

@@ -10,16 +10,13 @@ from app.answers.rows import ClusterRow, IncidentCount, IncidentKind, IncidentRo
 from app.answers.runbook import rule_name
 from app.charts import bars
 from app.words import Html, fill
-from rebalance_audit.domain.causes import MEMBER_FAILED, MEMBERSHIP
 from rebalance_audit.domain.detect import DEFAULT
-from rebalance_audit.domain.detect.history import worker_name
 from rebalance_audit.domain.incidents.responses import standing
 from rebalance_audit.domain.kinds import FindingStatus
 
 MOST_EXPECTED = 40
 MOST_CLUSTERS = 8
 MOST_KINDS = 8
-MOST_CULPRITS = 3
 A_FEW = 4
 """More: a line that folds so few away would hide more than it spares."""
 MUCH_MORE = 2
@@ -61,24 +58,28 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind], costliest: Incide
         what=page.anchor(what, "incident", cluster=first.cluster_id, incident=first.incident_id),
         still=_still(first),
         where=f"in cluster {cluster}" if subject in what else f"of {subject} in cluster {cluster}",
-        who=_few([words.name(worker_name(who), 60) for who in first.culprits]),
-        hosts=_few([words.name(h, 40) for h in first.hosts if not any(h in who for who in first.culprits)]),
-        # Who joined or left on purpose did nothing wrong: another may be at fault.
-        is_fault=first.kind != "scaling",
-        cause=_doing(first.root_cause) if first.culprits else words.trigger(first.root_cause),
+        whose=sentences.whose_doing(first),
         cost=f"{page.cost_words(first)} of downtime" if first.cost_seconds is not None else page.cost_words(first),
         unit=first.unit if first.cost_seconds is not None else None,
         advice=words.whole_sentences(first.advice, 300) if first.advice else None,
-        alike=f". {more:,} more like it" if more else "",
+        alike=_alike(alike[0], more) if more else "",
+        is_costlier_over=costliest is not None and costliest.status != "open",
         costlier=_costlier(first, costliest) if costliest is not None else None,
     )
+
+
+def _alike(kind: IncidentKind, more: int) -> Html:
+    said = f"{more:,} more like it"
+    if rule_name(kind.kind) == kind.kind:  # a cause
+        return fill(". {said}", said=said)
+    return fill(". {a}", a=page.anchor(said, "findings", rule=kind.kind, status=FindingStatus.OPEN, last="all"))
 
 
 def _still(i: IncidentRow) -> str:
     """What of it has not ended; and when that was seen, if the evidence of its cluster ended long before the newest."""
     now, ended_ms = clock.now_ms(), ends.get(i.cluster_id)
     still = sentences.still(i, now, page.zone())
-    if not still or ended_ms is None or not sentences.is_old(ended_ms, whole.to_ms):
+    if not still or ended_ms is None or not sentences.is_old(ended_ms, now):
         return still
     still = "nothing new until" if i.still == "nothing" else f"{still} when"
     return f"{still} its evidence ended, {words.ago(ended_ms, now)}"
@@ -95,18 +96,6 @@ def _costlier(first: IncidentRow, most: IncidentRow) -> Html | None:
         cost=page.cost_words(most),
         stands=sentences.stands(most, page.zone()),
     )
-
-
-def _few(names: list[str]) -> list[str]:
-    more = len(names) - MOST_CULPRITS
-    return [*names[:MOST_CULPRITS], f"{more:,} more"] if more > 0 else names
-
-
-def _doing(root_cause: str) -> str:
-    """What the culprits did; of who came or went on purpose, that it began with that: what is wrong may be another's
-    doing."""
-    is_change = root_cause in MEMBERSHIP - MEMBER_FAILED
-    return f"it began {words.because(root_cause)}" if is_change else words.trigger(root_cause)
 
 
 def kinds(found: list[IncidentKind]) -> None:
@@ -141,7 +130,8 @@ def looked_again(span: Span, is_followed: bool) -> Span:
 def answer(span: Span, is_followed: bool) -> None:
     span = looked_again(span, is_followed)
     first = worst(reader.open_at_home(span), reader.open_kinds(span), reader.costliest(span))
-    page.facts(sentences.going_on(reader.incident_count(span), first, reader.unread("gold.incident")))
+    is_old = sentences.is_old(whole.to_ms, clock.now_ms())
+    page.facts(sentences.going_on(reader.incident_count(span), first, reader.unread("gold.incident"), is_old=is_old))
 
 
 @partial(page.fragment, run_every=page.LOOKS_AGAIN_S)
@@ -269,7 +259,10 @@ span = page.span_of(whole, ranges.of_home(reader.open_at_home(whole), whole), ma
 fleet = reader.fleet(span)
 is_followed = span.to_ms == whole.to_ms
 with place_of_title:
-    old = sentences.as_of(whole.to_ms, clock.now_ms(), page.zone())
+    earlier = sum(c.last_at_ms is not None and sentences.is_old(c.last_at_ms, whole.to_ms) for c in seen)
+    old = sentences.as_of(
+        whole.to_ms, clock.now_ms(), page.zone(), earlier=f"{earlier:,} of {len(seen):,}" if earlier else ""
+    )
     page.title("Fleet", under=old or "What is going on, and what does it cost?")
     with st.container(key="answer"):
         answer(span, is_followed)

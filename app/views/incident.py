@@ -18,7 +18,7 @@ MOST_REBALANCES = 200
 ALERTS_SOON_MS = 60_000
 
 
-def state_line(i: IncidentRow) -> Html:
+def state_line(i: IncidentRow, *, is_old: bool) -> Html:
     tz, now = page.zone(), clock.now_ms()
     level = "On purpose" if i.expected else words.SEVERITY_WORDS[i.severity]
     length = i.last_at_ms - i.first_at_ms
@@ -32,7 +32,7 @@ def state_line(i: IncidentRow) -> Html:
         '<span class="ra-tone-{tone}">{level}</span>, {status} \u00b7 {cluster} \u00b7 began {since}{lasts}',
         tone="info" if i.expected or i.status != "open" else i.severity,
         level=level,
-        status=sentences.stands(i, tz),
+        status=sentences.stands(i, tz, is_old=is_old),
         cluster=words.code(i.cluster_id, 40),
         since=words.when(i.first_at_ms, now, tz),
         lasts=lasts,
@@ -41,10 +41,10 @@ def state_line(i: IncidentRow) -> Html:
 
 def cost_line(i: IncidentRow) -> Html:
     if i.cost_seconds is None:
-        return fill("<b>Downtime:</b> {c}.", c=page.cost_words(i))
+        return fill("<b>{c}</b>", c=page.cost_words(i))
     likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
     return fill(
-        '<details class="ra-cost"><summary><b>Downtime: {likely}</b>{groups}</summary>For certain: {bounds}.</details>',
+        '<details class="ra-cost"><summary><b>{likely}</b>{groups}</summary>For certain: {bounds}.</details>',
         likely=likely,
         groups=f" over {words.count(len(i.group_ids), 'group')}" if len(i.group_ids) > 1 else "",
         bounds=words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit),
@@ -99,7 +99,8 @@ def picture(i: IncidentRow, groups: list[tuple[str, list[Rebalance]]]) -> None:
         groups, own, i.chain, tasks, moves, marks, alerts or [], span.from_ms, span.to_ms, scrub
     )
     if not drawn.lanes:
-        page.note("Not drawn: it is not known when anything stood still.")
+        if i.cost_seconds is not None:
+            page.note("Not drawn: it is not known when anything stood still.")
         return
     clicked = page.time_line(
         drawn,
@@ -109,7 +110,7 @@ def picture(i: IncidentRow, groups: list[tuple[str, list[Rebalance]]]) -> None:
     st.html(bars.incident_legend_html(drawn))
     page.note(
         "Point at a moment, or press \u2190 and \u2192, to see who held what. Drag to look closer, double-click for "
-        "all; a click on a rebalance's sign opens it."
+        "all; a click on a rebalance's mark opens it."
     )
     page.open_target(clicked, i.cluster_id, marks)
 
@@ -150,7 +151,7 @@ def costs_by_group(costs: list[GroupCost]) -> None:
     page.heading("Downtime by group")
     has_team = any(c.team for c in costs)
     page.table(
-        ["group", *(["team"] if has_team else []), "rebalances", "downtime, for certain between"],
+        ["group", *(["team"] if has_team else []), "rebalances", "downtime, hard bounds"],
         [
             [
                 words.code(c.group_id, 60),
@@ -201,17 +202,22 @@ if found is None:
     page.not_known("incident", incident_id, cluster_id, "home", reader.unread("gold.incident"))
 alerts = reader.alerts_about(found.incident_id)
 subject = page.subject_of(found)
-page.title(page.cause_of(found), over=state_line(found))
-page.just_in(found.cluster_id, found.incident_id)
+ended_ms = None
 if found.status == "open":
     ended_ms = next((c.last_at_ms for c in reader.clusters() if c.cluster_id == found.cluster_id), None)
+is_old = ended_ms is not None and sentences.is_old(ended_ms, clock.now_ms())
+page.title(page.cause_of(found), over=state_line(found, is_old=is_old))
+page.just_in(found.cluster_id, found.incident_id)
+if found.status == "open":
     old = None if ended_ms is None else sentences.as_of(ended_ms, clock.now_ms(), page.zone(), found.cluster_id)
     if old is not None:
         page.note("{old}", old=old)
 costs = reader.incident_costs(found.cluster_id, found.incident_id)
-st.html(fill('<div class="ra-say">{c}</div>', c=cost_line(found)))
+answer = {"Whose doing": sentences.whose_doing(found), "What it cost": cost_line(found)}
 if found.advice:
-    page.say("<b>What to do:</b> {a}", a=words.with_code(words.cut(found.advice, 800)))
+    answer["What to do"] = words.with_code(words.cut(found.advice, 800))
+with st.container(key="answer"):
+    page.facts(answer)
 picture(found, histories(found, costs))
 story = words.cut(words.utc_in(words.visible(sentences.story(found)), page.zone()), 1200)
 page.say("{story}", story=story)

@@ -27,8 +27,8 @@ def _moment(at_ms: int, tz: tzinfo) -> datetime | None:
 
 
 def instant(at_ms: int | None, tz: tzinfo = UTC) -> str:
-    """`2026-11-21 14:03:11.231 CET`."""
-    if at_ms is None:
+    """`2026-11-21 14:03:11.231 CET`. Tables keep 0 where no time is known."""
+    if not at_ms:
         return "not known"
     moment = _moment(at_ms, tz)
     if moment is None:
@@ -37,8 +37,8 @@ def instant(at_ms: int | None, tz: tzinfo = UTC) -> str:
 
 
 def minute(at_ms: int | None, tz: tzinfo = UTC) -> str:
-    """`2026-11-21 14:03 CET`: where milliseconds would be noise."""
-    if at_ms is None:
+    """`2026-11-21 14:03 CET`: where milliseconds would be noise. Tables keep 0 where no time is known."""
+    if not at_ms:
         return "not known"
     moment = _moment(at_ms, tz)
     return f"not a date: {at_ms} ms" if moment is None else f"{moment:%Y-%m-%d %H:%M %Z}"

@@ -82,7 +82,7 @@ def check_rebalance(walk: Walk, gold: dict[str, list[Row]], r: Row) -> None:
 
 def words_after(page: Shown, tag: str) -> str:
     found = next((h.value for h in page.at.html if "ra-cost" in h.value), "")
-    return re.sub(r"<[^>]+>", "", found.partition(tag)[2].partition("</summary>")[0])
+    return " ".join(re.sub(r"<[^>]+>", "", found.partition(tag)[2].partition("</summary>")[0]).split())
 
 
 def same(a: float | None, b: float | None) -> bool:

@@ -77,7 +77,7 @@ def test_home_names_what_cost_most_in_the_time_if_that_is_another(opened: Open, 
     warehouse.append("gold.incident", rows_to_table("gold.incident", [one, meant]))
     gold_rows.publish(warehouse)
     at = opened(tmp_path / "w", "home")
-    assert "Costliestw9 of parcels vanished (lab-cluster, 7,000 partition-seconds, over)" in said(at)
+    assert "Costliest (over)w9 of parcels vanished (lab-cluster, 7,000 partition-seconds, over)" in said(at)
 
 
 def test_who_joined_before_a_group_was_stuck_is_not_said_to_have_done_that(opened: Open, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_who_joined_before_a_group_was_stuck_is_not_said_to_have_done_that(opene
     }
     warehouse.append("gold.incident", rows_to_table("gold.incident", [stuck]))
     gold_rows.publish(warehouse)
-    assert "Whose doingnot known: it began because a member joined (w1)" in said(opened(tmp_path / "w", "home"))
+    assert "Whose doingnot known (it began as w1 joined)" in said(opened(tmp_path / "w", "home"))
 
 
 def test_where_nothing_is_open_the_unit_is_explained_beside_the_first_cost(opened: Open, tmp_path: Path) -> None:

@@ -35,7 +35,10 @@ def test_an_incident_has_its_story_its_chain_its_cost_and_the_runbook(opened: Op
     assert heads[0].startswith("checkout rebalanced 31 times in ")
     assert "checkout" in text
     assert "62.0 partition-seconds (31.0 \u2026 93.0)" in text
-    assert "What to do:" in text
+    assert "Whose doingc3 on host /10.0.1.3: a member exceeded its poll interval" in text
+    assert [text.index(n) for n in ("Whose doing", "What it cost", "What to do")] == sorted(
+        text.index(n) for n in ("Whose doing", "What it cost", "What to do")
+    )
     assert "From the cause to its last consequence" in text
     assert re.search(r"checkout.{0,20}3162\.0 partition-seconds \(31\.0 … 93\.0\)", text)
     assert "Storm: more rebalances than the group's limit" in " ".join(m.value for m in at.markdown)

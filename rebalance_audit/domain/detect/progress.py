@@ -53,8 +53,8 @@ def stuck(history: History) -> list[Finding]:
             f"{duration(lasted_ms)}, "
             f"its own timeout is {duration(timeout_ms)}",
             numbers={"duration_ms": lasted_ms, "timeout_ms": timeout_ms},
-            advice="Look at the coordinator's log for this group, and at the members that have not joined; if none "
-            "answers, restart the member that has been in the group longest.",
+            advice="Look at the coordinator's log for this group, and at the members that have not joined; if none of "
+            "them answers, restart the member that has been in the group longest.",
             evidence=refs_of((step,)),
         )
     return found

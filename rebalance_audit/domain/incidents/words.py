@@ -254,7 +254,11 @@ def _what_happened(head: str, change: str, trouble: Trouble) -> str:
     causes: Counter[str] = Counter(s.rebalance.trigger for _, s in trouble.steps)
     phrases = [phrase_of(c) + (f" ({n} times)" if n > 1 else "") for c, n in causes.most_common()]
     why = f"; its rebalances began because {listed(phrases, 5)}" if len(causes) > 1 else ""
-    return f"{head}{why}." + (f" It followed a change: {change}." if change != head else "")
+    if change == head:
+        return f"{head}{why}."
+    if trouble.kind == "scaling":  # who joined a group first, or left it, is no more than how it began
+        return f"{head}{why}. It began as {change.partition(f'{_where(trouble)} scaled ')[2].partition(': ')[2]}."
+    return f"{head}{why}. It followed a change: {change}."
 
 
 def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
