@@ -126,10 +126,9 @@ def _merged(parts: pa.Table, begins: Ints) -> pa.Table:
     columns = {name: _column(parts[name]) for name in _NUMBER_COLUMNS}
     ends = np.append(begins[1:], len(parts)) - 1
     last_offset = columns["last_offset"].value
-    # Of assignments to the same place the last one stays. Where marks overlap, another than the last part may end last.
-    reached = np.flatnonzero(last_offset == np.repeat(np.maximum.reduceat(last_offset, begins), ends - begins + 1))
-    last = np.zeros(len(begins), np.int64)
-    last[np.searchsorted(begins, reached, side="right") - 1] = reached
+    # Where marks overlap, another than the last part may end last.
+    is_last = last_offset == np.repeat(np.maximum.reduceat(last_offset, begins), ends - begins + 1)
+    last = np.maximum.reduceat(np.where(is_last, np.arange(len(parts)), _NONE), begins)
     has_id = parts["topic_id"].is_valid().to_numpy()
     with_id = np.minimum.reduceat(np.where(has_id, np.arange(len(parts)), len(parts)), begins)
     later = np.append(np.arange(1, len(parts)), _NONE)
@@ -180,10 +179,9 @@ def _gaps(
     gap_ms = np.stack([np.where(before >= 0, before_ms, _NONE), own_ms], axis=1).reshape(-1)
     sizes = np.diff(np.append(begins, count))
     longest_ms = np.maximum.reduceat(gap_ms, 2 * begins)
-    longest = np.flatnonzero(gap_ms == np.repeat(longest_ms, 2 * sizes))
-    place = np.zeros(len(begins), np.int64)
-    # Of two that are as long the first counts, and of assignments to the same place the last one stays.
-    place[np.searchsorted(2 * begins, longest, side="right")[::-1] - 1] = longest[::-1]
+    is_longest = gap_ms == np.repeat(longest_ms, 2 * sizes)
+    # Of two that are as long the first counts.
+    place = np.minimum.reduceat(np.where(is_longest, np.arange(2 * count), 2 * count), 2 * begins)
     gap_ms[place] = _NONE
     part, is_own = place // 2, place % 2 == 1
     second = columns["second_gap_ms"]
