@@ -40,14 +40,14 @@ def longest_gaps(row: Ints, stretch: Ints, count: int, at_ms: Ints) -> Gaps:
     # A clock that was set back makes no gap.
     gap = np.append(np.maximum(np.diff(at), 0), NONE)
     gap[ends - 1] = NONE
-    longest = np.maximum.reduceat(gap, ends - sizes)
-    found = np.flatnonzero((gap == np.repeat(longest, sizes)) & (gap >= 0))
-    place = np.full(count, NONE, np.int64)
-    # Of assignments to the same place the last one stays.
-    place[stretch[order[found]][::-1]] = found[::-1]
-    has_gap = place >= 0
+    begins = ends - sizes
+    longest = np.maximum.reduceat(gap, begins)
+    is_longest = gap == np.repeat(longest, sizes)
+    has_gap = longest >= 0
+    place = np.minimum.reduceat(np.where(is_longest, np.arange(len(gap)), len(gap)), begins)
+    place[~has_gap] = NONE
     gap[place[has_gap]] = NONE
-    second_ms = np.maximum.reduceat(gap, ends - sizes)
+    second_ms = np.maximum.reduceat(gap, begins)
 
     def rows_at(place: Ints, is_there: npt.NDArray[np.bool_]) -> Ints:
         found = np.full(count, NONE, np.int64)

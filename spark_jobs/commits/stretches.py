@@ -62,11 +62,10 @@ def stretches(
     resource = key_code * max(len(places), 1) + place
     encoded = pa.array(resource * (len(known.offset) + 1) + stretch + 1).dictionary_encode()
     codes, count = encoded.indices.to_numpy(), len(encoded.dictionary)
-    # Of assignments to the same place the last one stays.
-    first, last = np.zeros(count, np.int64), np.zeros(count, np.int64)
     numbers = np.arange(len(rows))
-    last[codes] = numbers
-    first[codes[::-1]] = numbers[::-1]
+    first, last = np.full(count, len(rows)), np.zeros(count, np.int64)
+    np.minimum.at(first, codes, numbers)
+    np.maximum.at(last, codes, numbers)
     order = np.lexsort((at[first], resource[first]))
     first, last = first[order], last[order]
     before = stretch[first]
