@@ -34,8 +34,9 @@ def badge(stands: Standing) -> str:
     return ", ".join(each for each in (first, "" if stands.silenced is None else "silenced") if each)
 
 
-def answers(reader: Questions, incident: Subject) -> None:
-    """What was answered, and two small forms. To be called once per incident of a page."""
+def answers(reader: Questions, incident: Subject, *, is_over: bool) -> None:
+    """What was answered, and two small forms: not for one that is over, since no alert about it follows. A silence in
+    force can be lifted all the same. To be called once per incident of a page."""
     stands = reader.standing(incident, clock.now_ms())
     for said in standing_words(stands):
         st.html(
@@ -45,9 +46,12 @@ def answers(reader: Questions, incident: Subject) -> None:
         page.panel(fill("<p>{w}</p>", w=words.utc_in(words.visible(why), page.zone())))
     if not reader.may_answer:
         return
+    if is_over and stands.silenced is None:
+        return
     with st.container(horizontal=True):
-        with st.popover("Acknowledge"):
-            _acknowledge(reader, incident)
+        if not is_over:
+            with st.popover("Acknowledge"):
+                _acknowledge(reader, incident)
         if stands.silenced is None:
             with st.popover("Silence its alerts"):
                 _silence(reader, incident)

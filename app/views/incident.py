@@ -239,7 +239,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         st.code(sentences.for_chat(found, subject, tz, url), language=None, wrap_lines=True)
     with st.popover("Copy as postmortem"):
         st.code(sentences.postmortem(found, subject, costs, tz, url), language="markdown", wrap_lines=True, height=420)
-hands.answers(reader, found)
+hands.answers(reader, found, is_over=found.status == "over")
 chain(found)
 alerted()
 costs_by_group(costs)

@@ -17,8 +17,9 @@ from app import access, hands, page
 from app.queries import opened
 from tests.alerts.incidents import an_incident
 page.follow()
-hands.answers(opened(os.environ["REBALANCE_AUDIT_WAREHOUSE"], access.SEES_ALL), an_incident(1))
+hands.answers(opened(os.environ["REBALANCE_AUDIT_WAREHOUSE"], access.SEES_ALL), an_incident(1), is_over=False)
 """
+OVER = SCRIPT.replace("is_over=False", "is_over=True")
 
 PICTURE = """
 import streamlit as st
@@ -106,6 +107,14 @@ def test_a_silence_is_set_with_a_reason_only_and_can_be_lifted(location: Path) -
     assert [b.label for b in silenced.button if "Lift" in b.label] == ["Lift the silence"]  # it names no id
     lifted = pressed(silenced, "Lift the silence")
     assert "silenced" not in said(lifted)
+
+
+def test_an_incident_that_is_over_needs_no_answer_but_a_silence_can_be_lifted(location: Path) -> None:
+    assert not page(OVER).button
+    pressed(page(), "Send no alerts", "anna", "planned")
+    over = page(OVER)
+    assert [b.label for b in over.button] == ["Lift the silence"]
+    assert "silenced" not in said(pressed(over, "Lift the silence"))
 
 
 def test_who_reads_looks_again_when_somebody_answered(location: Path) -> None:
