@@ -148,6 +148,7 @@ class Judge(threading.Thread):
         self._to_erase = set()
         if published_until is not None:
             self._shown(memory).published(published_until)
+            memory.learn_moves()
         self.judge(memory)
         self._show(memory)
         return True

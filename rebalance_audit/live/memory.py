@@ -34,6 +34,7 @@ from rebalance_audit.domain.model import (
     SourceRecord,
     changed,
 )
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reconstruct import is_connect_group, reconstruct
 from rebalance_audit.domain.records.commit_keys import wanted_keys
 from rebalance_audit.domain.wire import DecodeError
@@ -69,6 +70,9 @@ class Past(Protocol):
         """Each group with the routes by which events without a group's name come to it. Together, since a host that
         dies takes a thousand groups with it, and each question takes a while."""
 
+    def leader_moves(self, since_ms: int) -> Sequence[LeaderMove] | None:
+        """Those of the cluster since this instant. None: they are as they were when they were read last."""
+
 
 class ClusterMemory:
     """One cluster's groups of which something arrived lately."""
@@ -102,6 +106,12 @@ class ClusterMemory:
         self._has_new_facts = False
         self._clocks, self._zones = dict(known.clocks), dict(known.zones)
         self._topic_names = set(known.topic_names)
+
+    def learn_moves(self) -> None:
+        """Read leader moves again, after the tables were published: only their stages read the metadata log."""
+        moves = self._past.leader_moves(self._around.moves_since_ms)
+        if moves is not None:
+            self._around.put_moves(moves)
 
     def drop(self, group_id: str) -> None:
         """The group was quiet for long, and the tables hold all of it: what it went through stays, its evidence goes

@@ -11,15 +11,18 @@ from rebalance_audit.domain.gather.belonging import Route
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.incidents.around import MARGIN_MS
 from rebalance_audit.domain.model import CommitMark
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.live.group_memory import MOST_EVENTS, GroupPast
 from rebalance_audit.live.memory import ClusterPast
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import belonging
 from spark_jobs.group_evidence import node_clocks, node_pairs, seen_until_ms
 from spark_jobs.incidents.known import reaching_back
+from spark_jobs.incidents.rows import moves_of
 from spark_jobs.incidents.since import cluster_rows
 
 _MARK_COLUMNS = tuple(CommitMark.__dataclass_fields__)
+_MOVES = "gold.leader_move"
 _SILVER = (
     "silver.measured_rebalance", "silver.connect_task", "silver.finding", "silver.reassignment",
 )  # fmt: skip
@@ -32,6 +35,8 @@ class WarehousePast:
         self._warehouse, self._cluster_id, self._limits = warehouse, cluster_id, limits
         self._refs: dict[str, list[str]] = {}
         """The lines of each group that only their fields can place."""
+        self._moves_version: int | None = None
+        """The version of gold.leader_move that was read last."""
 
     def of_cluster(self) -> ClusterPast:
         opened, cluster_id = self._warehouse, self._cluster_id
@@ -39,6 +44,7 @@ class WarehousePast:
             return ClusterPast()
         seen = seen_until_ms(opened).get(cluster_id, 0)
         homes = belonging(opened, None)
+        self._moves_version = opened.version(_MOVES)  # before they are read: what comes meanwhile is read again
         self._refs = defaultdict(list)
         for ref, groups in homes.lines.get(cluster_id, {}).items():
             for group in groups:
@@ -65,6 +71,14 @@ class WarehousePast:
         if len(by_name) < 2:  # of one group only the parts of files that may hold it are read
             return {group_id: self._of_group(group_id, routes) for group_id, routes in groups.items()}
         return self._named(by_name) | {group_id: self._of_group(group_id, groups[group_id]) for group_id in alone}
+
+    def leader_moves(self, since_ms: int) -> Sequence[LeaderMove] | None:
+        before, self._moves_version = self._moves_version, self._warehouse.version(_MOVES)
+        if self._moves_version in (None, before):
+            return None
+        asked = [self._cluster_id, since_ms]
+        rows = self._warehouse.read(_MOVES, None, "cluster_id = ? AND at_ms >= ?", asked, self._moves_version)
+        return moves_of(rows).get(self._cluster_id, [])
 
     def _named(self, groups: Sequence[str]) -> dict[str, GroupPast]:
         """Groups whose events all have their name."""

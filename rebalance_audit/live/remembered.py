@@ -24,7 +24,7 @@ from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS
 from rebalance_audit.domain.kinds import MemberChange
 from rebalance_audit.domain.model import ConnectTask, Finding, Movement, Rebalance, changed
 from rebalance_audit.domain.numbers import happened_at_ms
-from rebalance_audit.domain.publish.leader_moves import LeaderMove
+from rebalance_audit.domain.publish.leader_moves import FOLLOWS_WITHIN_MS, LeaderMove
 
 LET_GO_EVERY_MS = 600_000
 
@@ -87,6 +87,20 @@ class RememberedCluster:
         if now and not is_whole:
             self._first_left[group_id] = now[0].rebalance_id
         self._name(group_id, now)
+
+    @property
+    def moves_since_ms(self) -> int:
+        """Leader moves before this instant are beside no rebalance here."""
+        return (self.since_ms or 0) - FOLLOWS_WITHIN_MS
+
+    def put_moves(self, moves: Sequence[LeaderMove]) -> None:
+        """The leader moves since `moves_since_ms` as the tables have them by now. Incidents of groups of which they are
+        others than before are worked out again."""
+        before = {move for move in self._rows.leader_moves if move.at_ms >= self.moves_since_ms}
+        for move in before.symmetric_difference(moves):
+            at_ms = move.at_ms + min(move.after_ms or 0, 0)
+            self._changed[move.group_id] = min(self._changed.get(move.group_id, NOTHING_NEW), at_ms)
+        self._rows = replace(self._rows, leader_moves=list(moves))
 
     def names(self) -> Collection[str]:
         """The groups that anything is remembered of."""

@@ -324,6 +324,9 @@ class Tables:
             found[known.group_id] = GroupPast(events=[*known.records, *known.lines], marks=known.marks)
         return found
 
+    def leader_moves(self, since_ms: int) -> None:
+        """There is no metadata log."""
+
     def incidents(self) -> list[Incident]:
         return incidents_of(self.rows)[0]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from rebalance_audit.domain.gather.belonging import Route
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.live.group_memory import GroupPast
 from rebalance_audit.live.memory import ClusterPast
 
@@ -17,3 +18,6 @@ class NoPast:
 
     def of_groups(self, groups: Mapping[str, Collection[Route]]) -> Mapping[str, GroupPast]:
         return dict.fromkeys(groups, GroupPast())
+
+    def leader_moves(self, since_ms: int) -> Sequence[LeaderMove] | None:
+        return None

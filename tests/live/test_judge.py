@@ -14,6 +14,7 @@ from ingest.readings import LogText, RecordRun
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.incidents import Incident
 from rebalance_audit.domain.model import SourceLine, SourceRecord
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.records.commit_keys import is_commit_key
 from rebalance_audit.live import judge
 from rebalance_audit.live.heard import Heard
@@ -80,6 +81,37 @@ def test_one_vanished_member_is_one_message() -> None:
     assert len(set(bench.warnings())) == 1
     assert len(bench.warnings()) == len({(i.incident_id, i.status, len(i.culprits)) for i in bench.sent
                                          if i.severity == "warning" and i.status == "open"})  # fmt: skip
+
+
+class FailedLater(NoPast):
+    """The tables learn later that a broker failed as the group's member expired."""
+
+    def __init__(self) -> None:
+        self.moves: list[LeaderMove] = []
+
+    def leader_moves(self, since_ms: int) -> Sequence[LeaderMove]:
+        return [move for move in self.moves if move.at_ms >= since_ms]
+
+
+def test_a_broker_is_blamed_once_the_tables_know_that_it_failed() -> None:
+    tables, bench = FailedLater(), Bench()
+    bench.memory = bench.judge._memory = ClusterMemory("c", tables)
+    bench.judge.begin()
+    for records, lines in arrivals(KILL):
+        bench.lands(landing(records, lines))
+    (before,) = [i for i in bench.memory.incidents() if i.kind == "member_fault"]
+    expired = next(r for r in bench.memory.groups["orders-app"].rebalances if r.trigger == "member_session_expired")
+    tables.moves = [
+        LeaderMove(
+            cluster_id="c", group_id="orders-app", relation="coordinator_moved", topic=OFFSETS_TOPIC, partition=0,
+            at_ms=expired.started_at_ms or 0, previous_leader=3, elected=1, cause="broker_failure",
+            rebalance_id=expired.rebalance_id, after_ms=0,
+        )
+    ]  # fmt: skip
+    bench.judge.published(bench.now)
+    bench.judge._step()
+    (after,) = [i for i in bench.memory.incidents() if i.incident_id == before.incident_id]
+    assert (after.kind, after.culprits) == ("coordinator", ("broker 3",))
 
 
 def test_what_a_target_did_not_take_is_said_again() -> None:

@@ -12,6 +12,7 @@ from rebalance_audit.domain.detect import DEFAULT_OF
 from rebalance_audit.live import past
 from rebalance_audit.live.group_memory import MOST_EVENTS
 from rebalance_audit.live.past import WarehousePast
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from tests.captures import GOLDEN
@@ -45,3 +46,26 @@ def test_many_groups_have_the_past_that_each_has(
         assert one.is_whole == alone.is_whole
     assert any(one.events for one in together.values())
     assert all(one.is_whole for one in together.values()) == (most_events > 3)
+
+
+def test_leader_moves_are_read_when_the_table_changed(tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    tables = WarehousePast(warehouse, "lab", DEFAULT_OF)
+    assert tables.leader_moves(0) is None
+
+    def publish(cluster_id: str, at_ms: int) -> None:
+        row = {
+            "cluster_id": cluster_id, "group_id": "orders", "relation": "coordinator_moved", "cause": "broker_failure",
+            "topic": "__consumer_offsets", "partition": 3, "at_ms": at_ms, "previous_leader": 1, "is_cause": False,
+        }  # fmt: skip
+        warehouse.append("gold.leader_move", rows_to_table("gold.leader_move", [row]))
+
+    publish("lab", 10_000)
+    publish("lab", 20_000)
+    publish("other", 20_000)
+    found = tables.leader_moves(15_000)
+    assert found is not None
+    assert [(move.group_id, move.at_ms, move.cause) for move in found] == [("orders", 20_000, "broker_failure")]
+    assert tables.leader_moves(15_000) is None
+    publish("lab", 30_000)
+    assert [move.at_ms for move in tables.leader_moves(15_000) or ()] == [20_000, 30_000]

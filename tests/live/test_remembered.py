@@ -10,6 +10,7 @@ import pytest
 
 from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of
+from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.live.remembered import RememberedCluster
 from tests.captures import GOLDEN
@@ -21,9 +22,10 @@ from tests.live.no_past import NoPast
 
 @pytest.mark.parametrize("seed", range(3))
 def test_groups_that_are_folded_one_after_the_other(seed: int) -> None:
-    random = Random(seed)
+    random, of_tables = Random(seed), Random(seed)
     stories, moves = a_fleet(random)
-    cluster = RememberedCluster(ClusterRows(cluster_id=CLUSTER, now_ms=T0_MS, leader_moves=moves), None)
+    published: list[LeaderMove] = []
+    cluster = RememberedCluster(ClusterRows(cluster_id=CLUSTER, now_ms=T0_MS), None)
     folded: dict[str, Any] = {}
     at_s = 0.0
     while at_s < 7.5 * HOUR_S:
@@ -34,12 +36,15 @@ def test_groups_that_are_folded_one_after_the_other(seed: int) -> None:
             if past != folded.get(story.group_id, ([], []))[0] and random.random() < 0.8:
                 folded[story.group_id] = past, detect_group(past, (), seen_until_ms=now_ms)
                 cluster.put(story.group_id, past, (), folded[story.group_id][1])
+        if of_tables.random() < 0.5:  # a round of the stages ends
+            published = [move for move in moves if move.at_ms <= now_ms]
+            cluster.put_moves([move for move in published if move.at_ms >= cluster.moves_since_ms])
         expected, _ = incidents_of(
             ClusterRows(
                 cluster_id=CLUSTER,
                 now_ms=now_ms,
                 groups={g: past for g, (past, _) in folded.items()},
-                leader_moves=moves,
+                leader_moves=published,
                 findings=[(g, f) for g, (_, findings) in folded.items() for f in findings],
             )
         )
