@@ -50,13 +50,17 @@ def tone_of(i: IncidentRow) -> str:
     return i.severity if i.status == "open" else "over"
 
 
-def cost_words(i: IncidentRow) -> str:
-    """What an incident cost: no downtime was seen without a rebalance; it is not known where no pause is known."""
+def cost_words(i: IncidentRow, ended_ms: int | None = None) -> str:
+    """What an incident cost: no downtime was seen without a rebalance; it is not known where no pause is known.
+    `ended_ms`: when its cluster's evidence ended, to say how long it lasts."""
     if i.cost_seconds is not None:
         return words.seconds(i.cost_seconds, i.unit)
     if not i.group_ids:
         return "no downtime seen"
-    return "not known while it lasts" if i.status == "open" and i.still == "down" else "downtime not known"
+    if i.status != "open" or i.still != "down":
+        return "downtime not known"
+    so_far = "" if ended_ms is None else f" ({words.duration(max(ended_ms - i.first_at_ms, 0))} so far)"
+    return f"not known while it lasts{so_far}"
 
 
 def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:

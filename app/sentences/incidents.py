@@ -19,10 +19,12 @@ MOST_CULPRITS = 3
 
 
 def story(i: IncidentRow) -> str:
-    """Without the title that it begins with, for places where that stands above it."""
-    rest = i.story.removeprefix(i.title)
+    """Without the title that it begins with, and without saying that its cost is not known: for places where both
+    stand beside it."""
+    told = i.story if i.cost_seconds is not None else i.story.replace(f"{incident_words.COST_NOT_KNOWN}.", ".")
+    rest = told.removeprefix(i.title)
     if not rest.startswith((". ", "; ")):
-        return i.story
+        return told
     return rest[2:3].upper() + rest[3:]
 
 

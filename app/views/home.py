@@ -54,12 +54,13 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind], costliest: Incide
     more = alike[0].incident_count - 1 if alike else 0
     what, subject = page.cause_of(first), page.subject_of(first)
     cluster = words.name(first.cluster_id, 40)
+    cost = page.cost_words(first, ends.get(first.cluster_id))
     return sentences.Worst(
         what=page.anchor(what, "incident", cluster=first.cluster_id, incident=first.incident_id),
         still=_still(first),
         where=f"in cluster {cluster}" if subject in what else f"of {subject} in cluster {cluster}",
         whose=sentences.whose_doing(first),
-        cost=f"{page.cost_words(first)} of downtime" if first.cost_seconds is not None else page.cost_words(first),
+        cost=f"{cost} of downtime" if first.cost_seconds is not None else cost,
         unit=first.unit if first.cost_seconds is not None else None,
         advice=words.whole_sentences(first.advice, 300) if first.advice else None,
         alike=_alike(alike[0], more) if more else "",

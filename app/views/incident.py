@@ -41,7 +41,7 @@ def state_line(i: IncidentRow, *, is_old: bool) -> Html:
 
 def cost_line(i: IncidentRow) -> Html:
     if i.cost_seconds is None:
-        return fill("<b>{c}</b>", c=page.cost_words(i))
+        return fill("<b>{c}</b>", c=page.cost_words(i, ended_ms))
     likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
     return fill(
         '<details class="ra-cost"><summary><b>{likely}</b>{groups}</summary>For certain: {bounds}.</details>',
@@ -146,7 +146,7 @@ def chain(i: IncidentRow) -> None:
 
 
 def costs_by_group(costs: list[GroupCost]) -> None:
-    if not costs:
+    if not costs or (len(costs) == 1 and costs[0].estimate is None):  # what is said of the incident is all there is
         return
     page.heading("Downtime by group")
     has_team = any(c.team for c in costs)

@@ -291,8 +291,9 @@ def test_incidents(walk: Walk, gold: dict[str, list[Row]]) -> None:
         assert [n.is_near(i["cost_seconds"] or 0.0) for n in list(damages(likely))[:1]] == (
             [] if i["cost_seconds"] is None else [True]
         )
-        if len(i["group_ids"]) > 0 and own:
-            table = next(t for t in page.tables() if t and "downtime, hard bounds" in t[0])
+        by_group = [t for t in page.tables() if t and "downtime, hard bounds" in t[0]]
+        assert bool(by_group) == bool(own and (i["cost_seconds"] is not None or len(i["group_ids"]) > 1))
+        for table in by_group:
             said = [int(cells["rebalances"].replace(",", "")) for cells in table]
             assert sum(said) == sum(map(is_counted, own))
         # The story's own numbers, which the tables hold as text.

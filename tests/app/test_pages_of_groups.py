@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, FILE_ID, HOSTILE_GROUP, T0
 from tests.app.opening import (
@@ -48,6 +49,24 @@ def test_an_incident_has_its_story_its_chain_its_cost_and_the_runbook(opened: Op
     assert "## Time line" in copies[1]
     assert re.search(r"\| checkout \| \S+ \| 31 \| 62\.0 partition-seconds \(31\.0 … 93\.0\) \|", copies[1])
     assert ("Group checkout", "group?cluster=lab-cluster&group=checkout") in links(at)
+
+
+def test_an_incident_that_lasts_says_once_that_its_cost_is_not_known(opened: Open, tmp_path: Path) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    storm = next(i for i in warehouse.read("gold.incident").to_pylist() if i["finding_ids"] == ["f-storm"])
+    (end,) = {c.last_at_ms for c in opened_reader(tmp_path / "w").clusters() if c.cluster_id == CLUSTER}
+    assert end is not None
+    one = {**storm, "incident_id": "in:lasts", "rebalance_ids": [], "still": "down", "title": "c9 vanished"}
+    one |= {name: None for name in storm if name.startswith("cost_")}
+    one |= {"story": "c9 vanished. It took 1 rebalance; what it cost is not known. It was still going on."}
+    one |= {"first_at_ms": end - 23 * 3_600_000 - 45 * 60_000}
+    warehouse.append("gold.incident", rows_to_table("gold.incident", [one]))
+    gold_rows.publish(warehouse)
+    text = said(opened(tmp_path / "w", "incident", cluster=CLUSTER, incident="in:lasts"))
+    assert "What it costnot known while it lasts (23 h 45 min so far)" in text
+    assert "It took 1 rebalance. It was still going on." in text
+    assert text.count("not known") == 1
+    assert "not known while it lasts (23 h 45 min so far)" in said(opened(tmp_path / "w", "home"))
 
 
 def test_every_incident_has_a_page(opened: Open, full_warehouse: Path) -> None:

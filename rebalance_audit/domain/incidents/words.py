@@ -31,6 +31,8 @@ from rebalance_audit.domain.reassign.advice import blocked
 from rebalance_audit.domain.reassign.model import Reassignment
 
 CHAIN_CAP = 40
+COST_NOT_KNOWN = "; what it cost is not known"
+"""Of a story, without the full stop after it."""
 
 STILL_WORDS = {
     "down": "still down",
@@ -270,7 +272,7 @@ def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
     if not rebalances:
         return "No rebalance of a group followed from it."
     if cost.estimate is None:
-        return f"It took {count}{where}; what it cost is not known."
+        return f"It took {count}{where}{COST_NOT_KNOWN}."
     longest = max((r.pause_estimate_ms for r in rebalances if r.pause_estimate_ms is not None), default=None)
     until = f", the longest for {duration(longest)}" if longest is not None and longest > 0 else ""
     noun = unit_of_trouble(trouble)
