@@ -159,7 +159,8 @@ export default function (component) {
     const second = words.slice(i).join(" ");
     context.fillText(fitted(context, first, room), 2, top + STRIP - (second ? 24 : 16));
     context.fillText(fitted(context, second, room), 2, top + STRIP - 9);
-    const label = "highest bar " + Math.round(peak).toLocaleString("en-GB");
+    const count = Math.round(peak), unit = name.split(", ").pop();
+    const label = "highest bar: " + count.toLocaleString("en-GB") + " " + (count === 1 ? unit.replace(/^(\S+?)s(?= |$)/, "$1") : unit);
     context.clearRect(g.gutter + 2, top, context.measureText(label).width + 4, 13);  // it must be read where the strip is full
     context.fillText(label, g.gutter + 4, top + 6);
   }

@@ -80,10 +80,10 @@ def connect_time_line(
         targets=shown.targets,
         left_out=max(0, len(keys) - len(place)),
         above=_not_running_steps(tasks, from_ms, to_ms, by_design=True),
-        above_name="down by design",
+        above_name="tasks down by design",
         above_tone="waiting",
         below=_not_running_steps(tasks, from_ms, to_ms, by_design=False),
-        below_name="down otherwise",
+        below_name="tasks down otherwise",
     )
 
 

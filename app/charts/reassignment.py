@@ -52,9 +52,9 @@ def brokers_time_line(
         texts=(*texts, *marks.texts),
         targets=marks.targets,
         above=moving,
-        above_name="replicas on their way",
+        above_name="replicas moving",
         below=overlap_steps(stuck["stood_from_ms"], stuck["stood_to_ms"]),
-        below_name="stalled",
+        below_name="partitions stalled",
     )
 
 

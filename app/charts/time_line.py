@@ -60,6 +60,8 @@ class TimeLine:
     """What `target` counts in: what a click on a mark opens."""
     above: pd.DataFrame = field(default_factory=lambda: empty(STEPS))
     above_name: str = ""
+    """Of what the strip counts, in the plural: `tasks down`. A comma may part it from a word before: `downtime,
+    partition-seconds`."""
     below: pd.DataFrame = field(default_factory=lambda: empty(STEPS))
     below_name: str = ""
     below_waiting: pd.DataFrame = field(default_factory=lambda: empty(STEPS))

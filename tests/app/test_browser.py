@@ -166,6 +166,17 @@ def test_dragging_the_time_line_puts_the_time_into_the_address(page: Any, addres
     page.wait_for_function(f"!{_WORDS}.includes('31 rebalances in 6 h: 28')", timeout=30_000)
 
 
+def test_a_strip_says_what_its_highest_bar_counts(page: Any, address: str) -> None:
+    page.add_init_script(
+        "window.written = []; const write = CanvasRenderingContext2D.prototype.fillText;"
+        "CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {"
+        " window.written.push(text); return write.call(this, text, ...at); };"
+    )
+    opened(page, address, "group", cluster=CLUSTER, group="checkout")
+    page.wait_for_function("written.some(text => /^highest bar: \\d+ rebalances? per /.test(text))")
+    page.wait_for_function("written.some(text => /^highest bar: (1 partition|\\d+ partitions) down$/.test(text))")
+
+
 def test_a_time_line_is_saved_as_a_picture(page: Any, address: str, tmp_path: Path) -> None:
     opened(page, address, "group", cluster=CLUSTER, group="checkout", last="all")
     page.locator(".time-line").first.hover()
