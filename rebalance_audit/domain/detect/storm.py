@@ -23,7 +23,7 @@ _ADVICE = {
     Cause.TOPIC_METADATA_CHANGED: "Something keeps creating topics or partitions that this group subscribes to.",
     Cause.CLIENT_REQUESTED: "The application asks for it (enforceRebalance, ForceRebalance): its reason is quoted.",
     Cause.CONNECT_CONFIG_CHANGED: "Something keeps writing connector configurations: find the deploy job or operator.",
-    Cause.APPEND_FAILED: "The offsets topic cannot be written: look at the in-sync replicas of __consumer_offsets.",
+    Cause.APPEND_FAILED: "The offsets topic could not be written: look at the in-sync replicas of __consumer_offsets.",
     Cause.COORDINATOR_FAILOVER: "The coordinator keeps moving: look at the brokers that lead __consumer_offsets.",
 }
 _BOUNDED_BY_DEPLOY = DEPLOYS | {Cause.CONNECT_CONFIG_CHANGED}

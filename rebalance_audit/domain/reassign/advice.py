@@ -32,7 +32,7 @@ def blocked(r: Reassignment) -> str:
             return f"the disk of {brokers} with the new copy failed"
         case "throttle":
             verbs = "was throttled and did" if is_over else "is throttled and does"
-            return f"copying to {brokers} {verbs} not come closer"
+            return f"copying to {brokers} {verbs} not catch up"
         case "replica_not_fetching":
             return f"{brokers} {are} up and {do} not get in sync"
         case "controller_unavailable":

@@ -124,7 +124,7 @@ def test_a_copy_that_stopped_is_stalled_since_its_last_segment() -> None:
     assert only(story, logs).stalled_since_ms == START_MS + 60_000
 
 
-def test_a_copy_slower_than_what_is_written_does_not_come_closer() -> None:
+def test_a_copy_slower_than_what_is_written_does_not_catch_up() -> None:
     """The leader writes 100 a second, the throttle lets 90 pass."""
     logs = following(Logs(), 1, 4)
     for second in range(20, 400, 20):
@@ -133,6 +133,7 @@ def test_a_copy_slower_than_what_is_written_does_not_come_closer() -> None:
     story = asked(30, (1, 4, 5)).throttle("orders", "900", ALL).at(START_MS + 400_000).no_op()
     attempt = only(story, logs)
     assert (attempt.stalled_since_ms, attempt.blocked_by) == (START_MS + 21_000, "throttle")
+    assert blocked(attempt) == "copying to brokers 4, 5 is throttled and does not catch up"
 
 
 def test_a_leader_that_is_heard_of_late_does_not_make_progress_vanish() -> None:
