@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause, cause_of
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, identity
 from rebalance_audit.domain.explain.connect_changes import SAME_CHANGE_MS
+from rebalance_audit.domain.kinds import MemberChange, Outcome
 
 CHANGE_GAP_MS = 300_000
 """5 min: a pod starts in seconds to minutes, and autoscalers decide again within five."""
@@ -84,6 +85,17 @@ class Episode:
     def still_waits(self) -> bool:
         """It does so as the evidence ends."""
         return self.is_waiting and _announces_delay(self.history.attempts)
+
+    @property
+    def begins_its_group(self) -> bool:
+        """Whether nobody was in the group before. Evidence that begins in the middle has newcomers alone too, so a new
+        group's first number or an emptied group must show it."""
+        r, place = self.root.rebalance, self.root.index
+        if {m.change for m in r.members} != {MemberChange.JOINED}:
+            return False
+        if r.generation_id == 1 or (r.group_epoch is not None and r.group_epoch <= 2):
+            return True
+        return place > 0 and self.history.steps[place - 1].rebalance.outcome == Outcome.EMPTIED
 
     @property
     def lost_somebody(self) -> bool:

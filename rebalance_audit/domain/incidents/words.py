@@ -120,8 +120,10 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
         case "deploy":
             return _deploy_title(trouble, people, where)
         case "scaling":
-            did = "left" if root.direction == "left" else "joined"
-            return f"{where} {'scaled down' if did == 'left' else 'scaled up'}: {who} {did}"
+            if root.direction == "left":
+                return f"{where} scaled down: {who} left"
+            is_new = all(e.begins_its_group for e in trouble.episodes)
+            return f"{where} {'began' if is_new else 'scaled up'}: {who} joined"
         case "removal":
             return f"An administrator removed {who} from {where}"
         case "configuration":
@@ -259,7 +261,7 @@ def _what_happened(head: str, change: str, trouble: Trouble) -> str:
     if change == head:
         return f"{head}{why}."
     if trouble.kind == "scaling":  # who joined a group first, or left it, is no more than how it began
-        return f"{head}{why}. It began as {change.partition(f'{_where(trouble)} scaled ')[2].partition(': ')[2]}."
+        return f"{head}{why}. It began as {change.removeprefix(_where(trouble)).partition(': ')[2]}."
     return f"{head}{why}. It followed a change: {change}."
 
 

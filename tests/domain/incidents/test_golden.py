@@ -173,37 +173,37 @@ def test_a_member_that_is_killed_before_the_second_round_of_a_join_is_a_fault_of
 
 OF_SEVERAL_GROUPS = {
     "one_client_id_for_all": [
-        "scaling 1 2 3 4: {} scaled up: shop joined",
+        "scaling 1 2 3 4: {} began: shop joined",
         "deploy 5 6 7: shop of 4 groups (r-librdkafka, s-sarama and 2 more) was restarted or replaced",
         "member_fault 8 9 10: shop of 4 groups (r-librdkafka, s-sarama and 2 more) sent no heartbeat until its session "
         "expired",
     ],
     "sarama_commits_rarely": [
-        "scaling 1 2 3: {} scaled up: e1, e2 and e3 joined",
-        "scaling 1 2 3 4 5: {} scaled up: c1, c2 and c3 joined",
+        "scaling 1 2 3: {} began: e1, e2 and e3 joined",
+        "scaling 1 2 3 4 5: {} began: c1, c2 and c3 joined",
         "deploy 4 5 8: e2 of {} was restarted; e1 left",
         "deploy 6 7 8 12: c2 of {} was restarted; c1 left",
         "member_fault 6 7: e3 of {} sent no heartbeat until its session expired",
         "member_fault 9 10 11: c3 of {} sent no heartbeat until its session expired",
     ],
     "commits_in_transactions": [
-        "scaling 1 2 3: {} scaled up: j1, j2 and j3 joined",
-        "scaling 1 2 3: {} scaled up: r1, r2 and r3 joined",
+        "scaling 1 2 3: {} began: j1, j2 and j3 joined",
+        "scaling 1 2 3: {} began: r1, r2 and r3 joined",
         "deploy 4 5 8: j1 of {} was restarted; j3 left",
         "deploy 4 5 8: r1 of {} was restarted; r3 left",
         "member_fault 6 7: j2 of {} sent no heartbeat until its session expired",
         "member_fault 6 7: r2 of {} sent no heartbeat until its session expired",
     ],
     "partitions_added_in_deploy": [
-        *(f"scaling 1 2 3: {{}} scaled up: {x}1, {x}2 and {x}3 joined" for x in "apjr"),
+        *(f"scaling 1 2 3: {{}} began: {x}1, {x}2 and {x}3 joined" for x in "apjr"),
         *(f"deploy 4 6 7 8 9 10: Deploy of {{}}: {x}1, {x}2 and {x}3 were restarted" for x in "apjr"),
         "subscription 5: 4 groups (a-aiokafka, j-java and 2 more): topics or partitions changed",
     ],
     "shift_of_five": [
-        "scaling 1 2: {} scaled up: f1, f2 and 2 more joined",
-        "scaling 1 2: {} scaled up: k1 and k2 joined",
-        "scaling 1 2 3: {} scaled up: r1, r2 and r3 joined",
-        "scaling 1 2 3: {} scaled up: s1, s2 and s3 joined",
+        "scaling 1 2: {} began: f1, f2 and 2 more joined",
+        "scaling 1 2: {} began: k1 and k2 joined",
+        "scaling 1 2 3: {} began: r1, r2 and r3 joined",
+        "scaling 1 2 3: {} began: s1, s2 and s3 joined",
         "scaling 3: {} scaled up: p2 joined",
         "scaling 5: {} scaled up: p3 joined",
         "member_fault 3: f2 and f4 of {} sent no heartbeat until their session expired",
@@ -253,6 +253,7 @@ def test_generations_that_cannot_be_written_are_all_symptoms_of_one_storm() -> N
     assert (storm.kind, storm.root_cause) == ("storm", "append_failed")
     assert {"RB001", "RB014", "RB016"} <= {rules[f] for f in storm.finding_ids}
     assert storm.title.endswith("the coordinator could not write the group record")
+    assert (storm.advice or "").startswith("The offsets topic could not be written: ")
     assert storm.culprits == (), "no member had a part in it"
     assert all(i.expected for i in others)
 
