@@ -25,6 +25,8 @@ def story(i: IncidentRow) -> str:
     rest = told.removeprefix(i.title)
     if not rest.startswith((". ", "; ")):
         return told
+    if i.kind == "storm" and rest.startswith(". "):  # its title alone named the cause
+        return f"Its rebalances began {words.because(i.root_cause)}. {rest[2:]}"
     return rest[2:3].upper() + rest[3:]
 
 

@@ -2,11 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from app import sentences
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, FILE_ID, HOSTILE_GROUP, T0
@@ -36,6 +38,10 @@ def test_an_incident_has_its_story_its_chain_its_cost_and_the_runbook(opened: Op
     assert heads[0].startswith("checkout rebalanced 31 times in ")
     assert "checkout" in text
     assert "62.0 partition-seconds (31.0 \u2026 93.0)" in text
+    assert "Its rebalances began because a member exceeded its poll interval (28 times)" in text
+    told = replace(storm, title="x rebalanced 9 times", story="x rebalanced 9 times. It took 9 rebalances.")
+    began = "Its rebalances began because a member exceeded its poll interval."
+    assert sentences.story(told) == f"{began} It took 9 rebalances."
     assert "Whose doingc3 on host /10.0.1.3: a member exceeded its poll interval" in text
     assert [text.index(n) for n in ("Whose doing", "What it cost", "What to do")] == sorted(
         text.index(n) for n in ("Whose doing", "What it cost", "What to do")

@@ -256,8 +256,9 @@ def _what_happened(head: str, change: str, trouble: Trouble) -> str:
     if trouble.kind == "reassignment":
         return f"{head}."
     causes: Counter[str] = Counter(s.rebalance.trigger for _, s in trouble.steps)
-    phrases = [phrase_of(c) + (f" ({n} times)" if n > 1 else "") for c, n in causes.most_common()]
-    why = f"; its rebalances began because {listed(phrases, 5)}" if len(causes) > 1 else ""
+    phrases = [phrase_of(c) + (f" ({n} times)" if 1 < n < causes.total() else "") for c, n in causes.most_common()]
+    is_told = len(causes) > 1 or (trouble.kind == "storm" and phrases[0] not in head)
+    why = f"; its rebalances began because {listed(phrases, 5)}" if is_told else ""
     if change == head:
         return f"{head}{why}."
     if trouble.kind == "scaling":  # who joined a group first, or left it, is no more than how it began

@@ -253,6 +253,7 @@ def test_generations_that_cannot_be_written_are_all_symptoms_of_one_storm() -> N
     assert (storm.kind, storm.root_cause) == ("storm", "append_failed")
     assert {"RB001", "RB014", "RB016"} <= {rules[f] for f in storm.finding_ids}
     assert storm.title.endswith("the coordinator could not write the group record")
+    assert storm.story.count("could not write the group record") == 1
     assert (storm.advice or "").startswith("The offsets topic could not be written: ")
     assert storm.culprits == (), "no member had a part in it"
     assert all(i.expected for i in others)
