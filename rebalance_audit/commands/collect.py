@@ -18,7 +18,7 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.meter import meter
-from rebalance_audit.commands.options import UsageError
+from rebalance_audit.commands.options import CommandError, UsageError
 from rebalance_audit.commands.output import note
 
 if TYPE_CHECKING:
@@ -62,6 +62,11 @@ def import_folder(
         folder, data_dir, node, options.log_folders(logs), cluster_id, log_time_zone, options.connect_topics(topics)
     )
     summary = land_folder(found, warehouse, quiet=quiet)
+    if summary.problems and not (summary.record_count or summary.line_count or summary.skipped_count):
+        from ingest.errors import and_more
+
+        first, *more = summary.problems
+        raise CommandError(f"Nothing of what was given could be read: {first.rstrip('.')}{and_more(len(more))}.")
     print_import(summary, quiet=quiet)
 
 

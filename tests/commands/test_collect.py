@@ -24,6 +24,15 @@ def test_importing_twice_lands_nothing_new(call: Any, tmp_path: Path) -> None:
     assert Warehouse.open(tmp_path / "w").landed("record") == landed
 
 
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+def test_a_folder_of_which_nothing_can_be_read_is_an_error(call: Any, tmp_path: Path, quiet: tuple[str, ...]) -> None:
+    (segments := tmp_path / "data" / "b1" / "__consumer_offsets-0").mkdir(parents=True)
+    (segments / "00000000000000000000.log").write_bytes(bytes(range(200)))
+    result = call("import", *quiet, tmp_path, "-w", tmp_path / "w")
+    assert result.status == 1
+    assert "Nothing of what was given could be read: b1/__consumer_offsets-0/" in result.err
+
+
 def test_a_folder_that_is_not_empty_is_not_made_a_warehouse(call: Any, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("mine")
     result = call("import", EAGER, "-w", tmp_path)
