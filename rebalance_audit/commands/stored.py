@@ -21,16 +21,23 @@ def group_rows(opened: Any, name: str, group: str, cluster_id: str | None) -> li
     return found
 
 
-def refuse_unknown(opened: Any, group: str) -> None:
-    """Raises UsageError with similar names: an empty answer about a misspelt group would look like good news."""
-    if opened.query("SELECT 1 FROM gold.group WHERE group_id = ? LIMIT 1", [group]).num_rows:
+def refuse_unknown(opened: Any, group: str, cluster_id: str | None = None) -> None:
+    """Raises UsageError with similar names: an empty answer about a misspelt group would look like good news.
+    `cluster_id`: where the group must be; None for any cluster."""
+    there = "FROM gold.group WHERE (?::VARCHAR IS NULL OR cluster_id = ?)"
+    if opened.query(f"SELECT 1 {there} AND group_id = ? LIMIT 1", [cluster_id, cluster_id, group]).num_rows:
         return
     from difflib import get_close_matches
 
-    names = opened.query("SELECT DISTINCT group_id FROM gold.group ORDER BY 1").column(0).to_pylist()
+    found = opened.query(f"SELECT DISTINCT group_id {there} ORDER BY 1", [cluster_id, cluster_id])
+    names = found.column(0).to_pylist()
     near = [visible(name) for name in get_close_matches(group, names, 3)]
     hint = f"did you mean {' or '.join(near)}?" if near else "`export group` lists them all."
-    raise UsageError(f"There is no group {group!r} at {opened.location}; {hint}")
+    raise UsageError(f"There is no group {group!r} {_where(opened, cluster_id)}; {hint}")
+
+
+def _where(opened: Any, cluster_id: str | None) -> str:
+    return f"at {opened.location}" if cluster_id is None else f"in cluster {cluster_id} of {opened.location}"
 
 
 def stored_rebalances(opened: Any, group: str, cluster_id: str | None) -> list[Rebalance]:
@@ -45,10 +52,10 @@ def stored_rebalances(opened: Any, group: str, cluster_id: str | None) -> list[R
     clusters = sorted({row["cluster_id"] for row in stored})
     if not stored:
         refuse_unknown_cluster(opened, cluster_id)
-        if cluster_id is None:
-            refuse_unknown(opened, group)
-        where = opened.location if cluster_id is None else f"cluster {cluster_id} of {opened.location}"
-        raise CommandError(f"Group {group!r} has no rebalance in {where}; check the name, or `run` it again.")
+        refuse_unknown(opened, group, cluster_id)
+        raise CommandError(
+            f"Group {group!r} has no rebalance {_where(opened, cluster_id)}; check the name, or `run` it again."
+        )
     if len(clusters) > 1:
         raise UsageError(f"Group {group!r} is in clusters {', '.join(clusters)}; say which with --cluster-id.")
     children: dict[str, dict[str, list[Any]]] = {}

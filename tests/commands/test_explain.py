@@ -142,7 +142,7 @@ def test_a_folder_of_which_nothing_can_be_read_is_said(call: Any, tmp_path: Path
 
 def test_an_unknown_group_is_answered_with_the_ones_that_are_there(call: Any) -> None:
     result = call("explain", "order-app", "--evidence", EAGER)
-    assert_one_sentence(result)
+    assert_one_sentence(result, status=2)
     assert "Did you mean: orders-app?" in result.err
 
 

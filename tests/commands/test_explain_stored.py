@@ -84,8 +84,17 @@ def test_without_a_group_both_list_the_same_ones(
 def test_what_cannot_be_answered(
     both: tuple[str, Path, str], arguments: list[str], sentence: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.run(["explain", *arguments, "-w", both[2]]) != 0
+    assert cli.run(["explain", *arguments, "-w", both[2]]) == 2
     assert sentence in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["explain", "whatif"])
+def test_an_unknown_group_of_a_named_cluster_is_a_wrong_command_line(
+    both: tuple[str, Path, str], verb: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cluster = Warehouse.open(both[2]).query("SELECT DISTINCT cluster_id AS id FROM gold.rebalance")["id"][0].as_py()
+    assert cli.run([verb, "nope", "-w", both[2], "--cluster-id", cluster]) == 2
+    assert f"There is no group 'nope' in cluster {cluster} of" in capfd.readouterr().err
 
 
 def test_of_news_that_only_watch_knows_a_note_says_so(

@@ -216,7 +216,7 @@ def test_explain_on_the_running_cluster_says_the_same(audited: Audited) -> None:
 
 def test_a_wrong_name_is_answered_with_the_groups_of_the_cluster(audited: Audited) -> None:
     result = audited.explained["order-app"]
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert "Did you mean: orders-app?" in result.stderr
 
 

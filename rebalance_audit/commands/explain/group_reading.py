@@ -166,7 +166,7 @@ def no_group_in(cluster_id: str, sources: Iterable[SourceReading], which: str = 
 
 
 def not_found(reading: GroupReading) -> CommandError:
-    """Says which groups are there, the closest names first."""
+    """Says which groups are there, the closest names first: a UsageError unless there are none."""
     there = {group for group in reading.groups_seen if group != reading.group_id}
     there |= {group for group in reading.other_groups() if group != reading.group_id}
     place = f"cluster {reading.cluster_id}"
@@ -175,10 +175,10 @@ def not_found(reading: GroupReading) -> CommandError:
         return no_group_in(reading.cluster_id, reading.sources(), which)
     place = f"Group {reading.group_id!r} is not in the evidence of {place}."
     if close := get_close_matches(reading.group_id, sorted(there), n=NAMED_GROUPS, cutoff=0.5):
-        return CommandError(f"{place} Did you mean: {', '.join(close)}?")
+        return UsageError(f"{place} Did you mean: {', '.join(close)}?")
     named = sorted(there)[:NAMED_GROUPS]
     more = f" and {len(there) - len(named)} more" if len(there) > len(named) else ""
-    return CommandError(f"{place} There are: {', '.join(named)}{more}.")
+    return UsageError(f"{place} There are: {', '.join(named)}{more}.")
 
 
 def _counted(items: Iterator[T], progress: Progress, what: str) -> Iterator[T]:
