@@ -74,7 +74,7 @@ class RememberedCluster:
     ) -> None:
         """What one group went through, as it was folded now. Unless it `is_whole`, what began before its first
         rebalance here goes on under the id that it had."""
-        now = [_narrowed(rebalance) for rebalance in _since(rebalances, self.since_ms)]
+        now = [_narrowed(rebalance) for rebalance in _since(rebalances, self._kept_since(group_id))]
         before = self._groups.get(group_id, ())
         same = next((at for at, (r, other) in enumerate(zip(now, before, strict=False)) if r != other), None)
         same = min(len(now), len(before)) if same is None else same
@@ -97,10 +97,14 @@ class RememberedCluster:
         """The leader moves since `moves_since_ms` as the tables have them by now. Incidents of groups of which they are
         others than before are worked out again."""
         before = {move for move in self._rows.leader_moves if move.at_ms >= self.moves_since_ms}
+        older = [
+            move for move in self._rows.leader_moves
+            if (self._kept_since(move.group_id) or 0) - FOLLOWS_WITHIN_MS <= move.at_ms < self.moves_since_ms
+        ]  # fmt: skip
         for move in before.symmetric_difference(moves):
             at_ms = move.at_ms + min(move.after_ms or 0, 0)
             self._changed[move.group_id] = min(self._changed.get(move.group_id, NOTHING_NEW), at_ms)
-        self._rows = replace(self._rows, leader_moves=list(moves))
+        self._rows = replace(self._rows, leader_moves=[*older, *moves])
 
     def names(self) -> Collection[str]:
         """The groups that anything is remembered of."""
@@ -175,8 +179,7 @@ class RememberedCluster:
         return self._incidents
 
     def _let_go(self, from_ms: int) -> None:
-        """In a cluster that is never quiet, forget what ended so long ago that no news belongs to it. What is kept is
-        what the tables would give to one that starts now."""
+        """In a cluster that is never quiet, forget what ended so long ago that no news belongs to it."""
         known = self._incidents or {}
         spans = [(i.first_at_ms, i.last_at_ms) for i in known.values() if i.rebalance_ids or i.reassignment_ids]
         since_ms = begin_of(spans, from_ms)
@@ -185,7 +188,7 @@ class RememberedCluster:
         self.since_ms = since_ms
         self._take([i.incident_id for i in known.values() if i.status != "open" and i.last_at_ms < since_ms], ())
         for group_id, rebalances in list(self._groups.items()):
-            kept = _since(rebalances, since_ms)
+            kept = _since(rebalances, self._kept_since(group_id))
             if len(kept) == len(rebalances):
                 continue
             self._groups[group_id] = kept
@@ -193,6 +196,14 @@ class RememberedCluster:
             if not (kept or self._tasks.get(group_id) or self._of_group.get(group_id)):
                 for by_group in (self._groups, self._tasks, self._findings, self._of_group, self._names):
                     by_group.pop(group_id, None)
+
+    def _kept_since(self, group_id: str) -> int | None:
+        """From when on rebalances of the group are kept: an open incident needs its own, however old they are."""
+        if self.since_ms is None:
+            return None
+        known = self._incidents or {}
+        concerned = (known[incident_id] for incident_id in self._of_group.get(group_id, ()))
+        return min([self.since_ms, *(i.first_at_ms for i in concerned if i.status == "open" and i.rebalance_ids)])
 
     def _at_an_end(self, before_ms: int) -> set[str]:
         """Open incidents that may have ended since `before_ms` without any news."""

@@ -20,7 +20,7 @@ from tests.live.arrivals import arrivals
 from tests.live.no_past import NoPast
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 8, 11, 20])
 def test_groups_that_are_folded_one_after_the_other(seed: int) -> None:
     random, of_tables = Random(seed), Random(seed)
     stories, moves = a_fleet(random)
@@ -48,10 +48,13 @@ def test_groups_that_are_folded_one_after_the_other(seed: int) -> None:
                 findings=[(g, f) for g, (_, findings) in folded.items() for f in findings],
             )
         )
-        found = cluster.incidents(now_ms)
-        recent = [i for i in expected if i.status == "open" or i.last_at_ms >= (cluster.since_ms or 0)]
+        of_cluster = cluster.incidents(now_ms)  # what was open for long is forgotten some time after it ended
+        found, recent = (
+            [i for i in incidents if i.status == "open" or i.last_at_ms >= (cluster.since_ms or 0)]
+            for incidents in (of_cluster, expected)
+        )
         assert list(map(incident_row, found)) == list(map(incident_row, recent)), at_s
-        assert cluster.incidents_of(["g4"], now_ms) == [i for i in found if "g4" in i.group_ids]
+        assert cluster.incidents_of(["g4"], now_ms) == [i for i in of_cluster if "g4" in i.group_ids]
     assert cluster.since_ms is not None  # something was let go
     assert len(recent) < len(expected)
 
