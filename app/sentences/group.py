@@ -112,8 +112,8 @@ def standstill(seconds: float | None, unit: str) -> Html | None:
     if seconds is None:
         return None
     return fill(
-        "Beside its rebalances, members hung and cost about {seconds} {unit}-seconds in all evidence: nothing but "
-        "missing commits shows it (inferred).",
+        "In all evidence, members also hung without a rebalance, which cost about {seconds} {unit}-seconds: only "
+        "missing commits show it (inferred).",
         seconds=f"{seconds:,.1f}",
         unit=unit,
     )
@@ -130,5 +130,5 @@ def doubts(rebalances: pd.DataFrame) -> Html | None:
         said.append(f"{words.count(missing, 'number')} skipped, and nothing says why")
     if partial:
         them = "it" if partial == 1 else "them"
-        said.append(f"{words.count(partial, 'rebalance')} with evidence missing around, which may change {them}")
+        said.append(f"{words.count(partial, 'rebalance')} with incomplete evidence, which may change {them}")
     return fill("Not seen: {what}.", what="; ".join(said)) if said else None

@@ -133,7 +133,7 @@ def _whose(found: Rebalance) -> Html:
 def _moved(way: Html, together: Sequence[Movement]) -> Html:
     what = words.resources([m.resource for m in together], 3)
     if all((m.pause_estimate_ms or 0) < 0 for m in together):
-        return fill("{what} went {way} before it was let go.", what=what, way=way)
+        return fill("{what} went {way}; the new owner began before the old one let go.", what=what, way=way)
     return fill("{what} went {way} and stood still {still}.", what=what, way=way, still=_longest(together))
 
 

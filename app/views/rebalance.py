@@ -50,7 +50,7 @@ def numbers(r: Rebalance, unit: str) -> None:
         if r.broker_window_ms is not None
         else "not known: no log line says when it began"
         if r.started_at_ms is None
-        else "not known: nothing was delivered",
+        else "not known: no assignment was delivered",
         "began": at(
             r.started_at_ms,
             f"no log line says; not before {words.instant(r.started_lower_ms, tz)}"

@@ -177,7 +177,7 @@ def test_what_is_not_known_is_said_and_never_a_zero(opened: Open, full_warehouse
     at = opened(full_warehouse, "group", cluster=CLUSTER, group="unknowns")
     text = said(at)
     assert "What that cost is not known: no evidence shows who stood still, or for how long." in text
-    assert "Not seen: 1 number skipped, and nothing says why; 1 rebalance with evidence missing around" in text
+    assert "Not seen: 1 number skipped, and nothing says why; 1 rebalance with incomplete evidence" in text
     one = said(opened(full_warehouse, "rebalance", cluster=CLUSTER, rebalance="unknowns/3"))
     assert "Why it began is not known: no evidence names the cause." in one
     assert "longest downtimenot known: no evidence of when it stopped or went on" in one

@@ -29,7 +29,7 @@ _OUTCOME_WORDS = {
     Outcome.SUPERSEDED: "never delivered: another followed before its assignment arrived",
     Outcome.FAILED: "failed: no generation came of it",
     Outcome.OPEN: "still running when the evidence ends",
-    Outcome.EMPTIED: "the group is empty after it",
+    Outcome.EMPTIED: "it left the group empty",
 }
 
 
@@ -310,7 +310,7 @@ def _pause(kind: str, worst: Movement, movements: Sequence[Movement]) -> str:
     if kind == MovementKind.ASSIGNED:
         return "first assignment"
     if worst.pause_estimate_ms is None:
-        return "without an owner then" if kind == MovementKind.REVOKED else "pause not known"
+        return "no owner after that" if kind == MovementKind.REVOKED else "pause not known"
     overlaps = [m.overlap_ms for m in movements if m.overlap_ms]
     if worst.pause_estimate_ms < 0 and not overlaps:
         overlaps = [-worst.pause_estimate_ms]
