@@ -11,7 +11,7 @@ from rebalance_audit.domain.detect import client_advice
 from rebalance_audit.domain.detect.finding import capped
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, identity
 from rebalance_audit.domain.detect.wording import listed
-from rebalance_audit.domain.incidents import words
+from rebalance_audit.domain.incidents import titles, words
 from rebalance_audit.domain.incidents.broker_faults import STOOD_STILL, by_group, expired_by_brokers
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, episodes, faults_in
 from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident, Link
@@ -90,7 +90,7 @@ def built(
         if not (is_shown or is_marked):
             continue
         people = _people(trouble)
-        change = words.title(trouble, people)
+        change = titles.title(trouble, people)
         if is_shown:
             incidents.append(_incident(rows, trouble, people, change))
         if is_marked:
@@ -141,7 +141,7 @@ def _incident(rows: ClusterRows, trouble: Trouble, people: Sequence[Identity], c
         root_cause=cause,
         root_cause_tier=tier,
         culprits=tuple(dict.fromkeys(_culprits(trouble, people))),
-        hosts=tuple(dict.fromkeys(words.hosts_of(trouble, people).values())) if _has_members(trouble) else (),
+        hosts=tuple(dict.fromkeys(titles.hosts_of(trouble, people).values())) if _has_members(trouble) else (),
         group_ids=tuple(sorted({e.group_id for e in trouble.episodes})),
         connectors=tuple(sorted(_connectors(trouble))),
         rebalance_ids=tuple(s.rebalance.rebalance_id for _, s in steps),
@@ -206,7 +206,7 @@ def _people(trouble: Trouble) -> list[Identity]:
     """The members at fault; those that came or went, where nobody is at fault."""
     failed = Counter(who for e, s in trouble.steps for who in faults_in(e.history, s))
     if trouble.kind == "storm" and not failed:
-        if words.cause_of_storm(trouble) in COORDINATOR_FAILED:
+        if titles.cause_of_storm(trouble) in COORDINATOR_FAILED:
             return []
         came = Counter(who for _, s in trouble.steps for who in dict.fromkeys((*s.left, *s.joined)))
         most = max(came.values(), default=0)
@@ -219,7 +219,7 @@ def _people(trouble: Trouble) -> list[Identity]:
 
 
 def _culprits(trouble: Trouble, people: Sequence[Identity]) -> Iterator[str]:
-    worst = words.worst_of(trouble.reassignments)
+    worst = titles.worst_of(trouble.reassignments)
     if trouble.kind == "reassignment":
         yield from (f"broker {b}" for b in (worst.blocked_replicas if worst else ()))
     elif trouble.kind == "coordinator":
@@ -227,7 +227,7 @@ def _culprits(trouble: Trouble, people: Sequence[Identity]) -> Iterator[str]:
     elif trouble.kind == "configuration":
         yield from sorted(_changed(trouble))
     else:
-        yield from words.culprits(people)
+        yield from titles.culprits(people)
 
 
 def _has_members(trouble: Trouble) -> bool:
@@ -247,11 +247,11 @@ def _connectors(trouble: Trouble) -> set[str]:
 def _root_cause(trouble: Trouble) -> tuple[str, str, tuple[str, ...]]:
     """The cause, its evidence tier, and the refs that show it."""
     if trouble.kind == "reassignment":
-        worst = words.worst_of(trouble.reassignments)
+        worst = titles.worst_of(trouble.reassignments)
         first = worst or trouble.reassignments[0]
         tier = "recorded" if first.source == "metadata" else "logged"
         return (worst.blocked_by or "unknown" if worst else "reassigned"), tier, first.evidence[:2]
-    causes = words.causes_of_storm(trouble) if trouble.kind == "storm" else []
+    causes = titles.causes_of_storm(trouble) if trouble.kind == "storm" else []
     if trouble.kind in ("member_fault", "connect_worker"):
         causes = [t for _, s in trouble.steps for t in s.rebalance.triggers if t.trigger in MEMBER_FAILED]
     if causes:
@@ -279,7 +279,7 @@ def _last_signs(episode: Episode) -> Iterator[Link]:
                 if member.session_timeout_ms is not None:
                     known.append(step.first_at_ms - member.session_timeout_ms)
                 if known and max(known) <= step.first_at_ms:
-                    yield words.last_sign(words.name_of(identity(member)), max(known), cause.evidence)
+                    yield words.last_sign(titles.name_of(identity(member)), max(known), cause.evidence)
 
 
 def _last_of_moves(rows: ClusterRows, trouble: Trouble) -> int:
@@ -291,7 +291,7 @@ def _is_expected(trouble: Trouble) -> bool:
     if any(f.rule_id in SYMPTOMS and _is_grave(f) for f in trouble.findings):
         return False
     if trouble.kind == "reassignment":
-        return words.worst_of(trouble.reassignments) is None
+        return titles.worst_of(trouble.reassignments) is None
     return trouble.kind in EXPECTED_KINDS
 
 
@@ -335,7 +335,7 @@ def _still_waits(task: ConnectTask, until_ms: int) -> bool:
 
 def _advice(trouble: Trouble, findings: Sequence[Finding], *, expected: bool) -> str:
     if trouble.standstills:
-        return STOOD_STILL.format(brokers=listed([f"broker {b}" for b in words.brokers_that_stood_still(trouble)]))
+        return STOOD_STILL.format(brokers=listed([f"broker {b}" for b in titles.brokers_that_stood_still(trouble)]))
     if not expected and (advice := next((f.advice for f in findings if f.advice), None)):
         return " ".join(filter(None, (poison_record(trouble), advice)))
     if expected and trouble.kind == "deploy":
@@ -344,7 +344,7 @@ def _advice(trouble: Trouble, findings: Sequence[Finding], *, expected: bool) ->
         rows = with_libraries([s.rebalance for _, s in trouble.steps])
         of = client_advice.families(m for row in rows for m in row.members)
         return client_advice.deploy(of, trouble.steps[-1][1].rebalance.group_type)
-    if expected and trouble.kind == "configuration" and words.is_own_change(trouble):
+    if expected and trouble.kind == "configuration" and titles.is_own_change(trouble):
         return _OWN_CHANGE
     return _ADVICE.get(trouble.kind, _ADVICE_OTHERWISE) if expected else _ADVICE_OTHERWISE
 
