@@ -90,12 +90,13 @@ def _costlier(first: IncidentRow, most: IncidentRow) -> Html | None:
     """The one that cost most, if that is far more than the first."""
     if (most.cost_seconds or 0) < MUCH_MORE * (first.cost_seconds or 0):
         return None
+    stands = f", {sentences.stands(most, page.zone())}" if most.status == "open" else ""  # else the heading says so
     return fill(
-        "{what} ({cluster}, {cost}, {stands})",
+        "{what} ({cluster}, {cost}{stands})",
         what=page.anchor(page.cause_of(most), "incident", cluster=most.cluster_id, incident=most.incident_id),
         cluster=words.name(most.cluster_id, 40),
         cost=page.cost_words(most),
-        stands=sentences.stands(most, page.zone()),
+        stands=stands,
     )
 
 

@@ -77,7 +77,7 @@ def test_home_names_what_cost_most_in_the_time_if_that_is_another(opened: Open, 
     warehouse.append("gold.incident", rows_to_table("gold.incident", [one, meant]))
     gold_rows.publish(warehouse)
     at = opened(tmp_path / "w", "home")
-    assert "Costliest (over)w9 of parcels vanished (lab-cluster, 7,000 partition-seconds, over)" in said(at)
+    assert "Costliest (over)w9 of parcels vanished (lab-cluster, 7,000 partition-seconds)" in said(at)
 
 
 def test_who_joined_before_a_group_was_stuck_is_not_said_to_have_done_that(opened: Open, tmp_path: Path) -> None:
