@@ -70,12 +70,16 @@ def param(name: str) -> str | None:
     return st.query_params.get(name) or None
 
 
-def _into_address(name: str) -> None:
-    value = st.session_state[f"address-{name}"]
+def put_param(name: str, value: str) -> None:
+    """Into the address; an empty value takes the name out of it."""
     if value:
-        st.query_params[name] = str(value)
+        st.query_params[name] = value
     else:
         st.query_params.pop(name, None)
+
+
+def _into_address(name: str) -> None:
+    put_param(name, str(st.session_state[f"address-{name}"] or ""))
 
 
 # The address is the only truth: each run sets the widget from it, and a change of the widget goes into it.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.page.address import is_not_here, param, short
+from app.page.address import is_not_here, param, put_param, short
 
 _HERE = Path(__file__).parents[1]
 _KEY = "filters"
@@ -61,7 +61,4 @@ def _into_address(names: Collection[str]) -> None:
     chosen = st.session_state[_KEY].get("chosen")
     if not isinstance(chosen, Mapping) or chosen.get("name") not in names:
         return
-    if value := str(chosen.get("value") or ""):
-        st.query_params[chosen["name"]] = value
-    else:
-        st.query_params.pop(chosen["name"], None)
+    put_param(chosen["name"], str(chosen.get("value") or ""))
