@@ -11,7 +11,7 @@ from rebalance_audit.domain.detect.eras import JudgedEra, era_of, judged_eras
 from rebalance_audit.domain.detect.history import History
 from rebalance_audit.domain.detect.limits import DEFAULT, DEFAULT_OF, Limits, LimitsError, LimitsOf, limits_for
 from rebalance_audit.domain.detect.reassignments import REASSIGNMENT_RULES, detect_reassignments
-from rebalance_audit.domain.detect.rules import GROUP_RULES
+from rebalance_audit.domain.detect.rules import GROUP_RULES, found_by_rules
 from rebalance_audit.domain.detect.trust import (
     ClockReading,
     ClockStep,
@@ -80,8 +80,7 @@ def detect_group(
         eras = judged_eras(rebalances, limits, seen_until_ms=seen_until_ms)
         found = [finding for era in eras for finding in era.findings]
     else:
-        history = History(with_libraries(rebalances), tasks, limits, seen_until_ms)
-        found = [finding for rule in GROUP_RULES.values() for finding in rule(history)]
+        found = found_by_rules(History(with_libraries(rebalances), tasks, limits, seen_until_ms))
     return sorted(found, key=lambda f: (f.first_seen_at_ms, f.rule_id, f.finding_id))
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from rebalance_audit.domain.detect.due import OF_FAULTS
 from rebalance_audit.domain.detect.history import History
 from rebalance_audit.domain.detect.limits import Limits
-from rebalance_audit.domain.detect.rules import GROUP_RULES
+from rebalance_audit.domain.detect.rules import found_by_rules
 from rebalance_audit.domain.kinds import FindingStatus
 from rebalance_audit.domain.libraries import with_libraries
 from rebalance_audit.domain.model import Finding, Rebalance, changed
@@ -66,7 +66,7 @@ def judged_eras(
         history = History(
             with_libraries(era), (), limits, None if goes_on else seen_until_ms, carried=carried, goes_on=goes_on
         )
-        found = [finding for rule in GROUP_RULES.values() for finding in rule(history)]
+        found = found_by_rules(history)
         found += _not_continued(carried, found, history)
         carried = [finding for finding in found if goes_on and finding.status == FindingStatus.OPEN]
         open_ids = {finding.finding_id for finding in carried}

@@ -59,3 +59,7 @@ GROUP_RULES: Mapping[str, Callable[[History], list[Finding]]] = {
     "CN007": task_failed,
     "CN008": rewritten_configs,
 }
+
+
+def found_by_rules(history: History) -> list[Finding]:
+    return [finding for rule in GROUP_RULES.values() for finding in rule(history)]
