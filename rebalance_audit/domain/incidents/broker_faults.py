@@ -41,10 +41,12 @@ def expired_by_brokers(history: History, moves: Iterable[LeaderMove]) -> dict[st
             of_rebalance[move.rebalance_id].append(move)
     found: dict[str, LeaderMove] = {}
     for step in history.steps if of_rebalance else ():
-        for move in of_rebalance.get(step.rebalance.rebalance_id, ()):
-            if _expired(history, step) and (move.is_failure_at_once or _in_time(history, step, move)):
-                found[step.rebalance.rebalance_id] = move
-                break
+        near = of_rebalance.get(step.rebalance.rebalance_id)
+        if near is None or not _expired(history, step):
+            continue
+        failure = next((m for m in near if m.is_failure_at_once or _in_time(history, step, m)), None)
+        if failure is not None:
+            found[step.rebalance.rebalance_id] = failure
     return found
 
 

@@ -67,9 +67,10 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
         case "storm":
             steps = [s for _, s in trouble.steps if s.rebalance.kind == "rebalance"]
             span = duration(max(steps[-1].at_ms - steps[0].first_at_ms, 0))
-            cause = cause_of_storm(trouble)
-            why = phrase_of(cause) if cause in COORDINATOR_FAILED else f"mostly {who}"
-            why = listed(_failures(trouble, people)) or why
+            why = listed(_failures(trouble, people))
+            if not why:
+                cause = cause_of_storm(trouble)
+                why = phrase_of(cause) if cause in COORDINATOR_FAILED else f"mostly {who}"
             return f"{where} rebalanced {len(steps):,} times in {span}: {why}"
         case "connect_worker" | "member_fault":
             return "; ".join(_failures(trouble, people, where)) or f"{who} of {where} failed"
