@@ -120,8 +120,7 @@ def filled(airflow: Standalone, warehouse: Path) -> dict[str, dict[str, Any]]:
         return runs if {run["state"] for run in runs.values()} <= OVER else {}
 
     runs = airflow.wait_for("the backfill", over, 300)
-    airflow.wait_for("its end", lambda: airflow.backfills_are_over(DAYS), 120)
-    airflow.type(fill)  # said again
+    airflow.fill_again(fill, DAYS)
     return runs
 
 
