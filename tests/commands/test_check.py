@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.captures import GOLDEN
 from tests.commands.saying import assert_one_sentence
 
 
@@ -38,3 +39,18 @@ def test_what_is_not_there_at_all_is_no_good_news(call: Any, filled: Path, choic
     result = call("check", "-w", filled, *choice)
     assert_one_sentence(result, status=2)
     assert said in result.err
+
+
+def test_two_clusters_under_one_id_are_said(call: Any, tmp_path: Path) -> None:
+    """Their metadata logs begin at the same offsets with other bytes; both clusters' groups are kept."""
+    for capture in ("eager_join_leave_kill", "cooperative_scale_up"):
+        folder = GOLDEN / "4.3.0" / capture
+        assert call("import", folder, "-w", tmp_path / "w", "--cluster-id", "one", "-q").status == 0
+    assert call("run", "-w", tmp_path / "w", "-q", "--engine", "local").status == 0
+    result = call("check", "-w", tmp_path / "w", "--cluster-id", "one", "-o", "jsonl")
+    assert result.status == 3
+    found = {row["rule_id"]: row for row in map(json.loads, result.out.splitlines())}
+    assert found["TR005"]["subject"] == "__cluster_metadata-0"
+    assert "two clusters share one cluster id" in found["TR005"]["advice"]
+    for group in ("orders-app", "payments-app"):
+        assert call("explain", group, "-w", tmp_path / "w", "-q").status == 0
