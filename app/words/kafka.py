@@ -112,6 +112,7 @@ def owner(client_id: str | None, worker_url: str | None, member_id: str | None) 
 _ALERT_WORDS = {
     "open": "opened",
     "graver": "became graver",
+    "another cause": "has another cause",
     "wider": "became wider",
     "over": "is over",
     "withdrawn": "withdrawn",

@@ -31,6 +31,8 @@ def remember(state: dict[str, Any], key: str, sent: Sequence[News]) -> None:
             entry["subject"] = news.subject
             entry["wide"] = {name: len(each) for name, each in names.items()}
             entry["names"] = {name: each[:_NAMES_REMEMBERED] for name, each in names.items()}
+            told = delivered.get(i.incident_id, {}).get("kinds", [])
+            entry["kinds"] = told if told[-1:] == [i.kind] else [*told, i.kind]
             entry["incident"] = incident_row(i) | {
                 "chain": [], "rebalance_ids": [], "reassignment_ids": [], "advice": None,
                 "culprits": names["culprits"][:1], "group_ids": names["group_ids"][:1],
@@ -43,7 +45,7 @@ def remember(state: dict[str, Any], key: str, sent: Sequence[News]) -> None:
 
 
 def note_news(state: dict[str, Any], news: News, target: str, now_ms: int, *, is_sent: bool) -> None:
-    what = "graver" if news.sent_as else "wider" if news.wider else news.status
+    what = "graver" if news.sent_as else "another cause" if news.replaces else "wider" if news.wider else news.status
     note(state, news.incident.incident_id, what, target, now_ms, is_sent=is_sent)
 
 

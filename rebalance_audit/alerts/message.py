@@ -49,6 +49,8 @@ class News:
     """The lesser severity of the message before; None unless the incident has become graver since."""
     wider: str | None = None
     """The groups or culprits that joined since the message before; None if few or none did."""
+    replaces: str | None = None
+    """The title of the message before, if that blamed something else; None otherwise."""
     answered: str | None = None
     """Who acknowledged it, in words."""
     runbook: Runbook | None = None
@@ -74,6 +76,8 @@ def body(news: News) -> str:
         )
     else:
         lines.append("withdrawn: evidence that came later does not support it, or makes it part of another incident")
+    if news.replaces:
+        lines.append(f"another cause than sent before: {safe(news.replaces, TITLE_WIDTH)}")
     if news.answered:
         lines.append(safe(news.answered, _TEXT_WIDTH))
     if news.status != "withdrawn":

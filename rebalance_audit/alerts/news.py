@@ -18,6 +18,11 @@ _SEVERITIES = tuple(Severity)
 _WIDER_BY = 1.5
 """Half as many again: the second of one, the third of two, the fifth of three. A fleet that goes down one by one is
 sent a dozen times, not two hundred."""
+_BLAMING = frozenset({"storm", "reassignment", "coordinator", "connect_worker", "member_fault"})
+"""Kinds that send somebody somewhere: who was sent to the hosts of members has to hear that a broker failed."""
+_TOLD_TWICE = 2
+"""So often one kind of cause is told: first the members, then the broker, and the members if they do not return. Two
+judgements that went on contradicting each other would send for ever."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class AlertRound:
     """Nothing is sent about these: something newer was sent meanwhile."""
     responses: Sequence[Response] = ()
     """About a silenced incident only its end is sent, and only if its opening was; about an acknowledged one that it
-    became graver, and its end."""
+    became graver or has another cause, and its end."""
     routes: Routes | None = None
     """Which target gets which; without, each gets all."""
     advised: Callable[[Sequence[Incident]], Sequence[Incident]] | None = None
@@ -79,8 +84,9 @@ class AlertRound:
     def news(self, incidents: Iterable[Incident], key: str, state: Mapping[str, Any]) -> Iterator[News]:
         """What the target with this key has not had yet, of `incidents`, by what `state` says it was sent.
 
-        Open incidents that were not sent, or sent as less grave or less wide than they became; incidents that are over
-        and were sent when open; and, once there is a state, those that came and went between two rounds.
+        Open incidents that were not sent, or sent as less grave or less wide than they became, or with another cause;
+        incidents that are over and were sent when open; and, once there is a state, those that came and went between
+        two rounds.
         """
         sent: Mapping[str, dict[str, Any]] = state["delivered"].get(key, {})
         is_known_target = key in state["delivered"]
@@ -114,7 +120,8 @@ class AlertRound:
 def _grown(incident: Incident, last: Mapping[str, Any], answered: str | None, *, is_grave: bool) -> Iterator[News]:
     is_graver = _rank(incident.severity) > _rank(last["severity"])
     more = None if answered else _more(incident, last)
-    if is_grave and (is_graver or more):
+    replaced = _replaced(incident, last)
+    if is_grave and (is_graver or more or replaced):
         yield News(
             incident=incident,
             status="open",
@@ -122,8 +129,17 @@ def _grown(incident: Incident, last: Mapping[str, Any], answered: str | None, *,
             subject=last["subject"],
             sent_as=last["severity"] if is_graver else None,
             wider=more,
+            replaces=replaced,
             answered=answered,
         )
+
+
+def _replaced(incident: Incident, last: Mapping[str, Any]) -> str | None:
+    """The title of the last message, if it blamed something of another kind."""
+    before = last["incident"]
+    told = last.get("kinds", [before["kind"]])  # older states have only the last one
+    is_another = incident.kind in _BLAMING and incident.kind != before["kind"]
+    return before["title"] if is_another and told.count(incident.kind) < _TOLD_TWICE else None
 
 
 def _more(incident: Incident, last: Mapping[str, Any]) -> str | None:

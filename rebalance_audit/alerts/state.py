@@ -123,8 +123,8 @@ def _copy(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def sent_about(path: Path | StoredState, incident_id: str) -> list[dict[str, Any]]:
     """When which target got what about an incident, or did not take it: `at_ms`, `target`, `what` (`open`, `graver`,
-    `wider`, `over`, `withdrawn`, `silenced`, `heard again`), `is_sent`; by time. AlertError where the state cannot
-    be read."""
+    `another cause`, `wider`, `over`, `withdrawn`, `silenced`, `heard again`), `is_sent`; by time. AlertError where the
+    state cannot be read."""
     notes = read_state(path).get("sent", {}).get(incident_id, [])
     return sorted(notes, key=lambda note: int(note["at_ms"]))
 

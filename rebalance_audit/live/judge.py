@@ -328,4 +328,4 @@ class Judge(threading.Thread):
 
 
 def _state(incident: Incident) -> tuple[Any, ...]:
-    return incident.status, incident.severity, len(incident.culprits), len(incident.group_ids)
+    return incident.status, incident.severity, incident.kind, len(incident.culprits), len(incident.group_ids)

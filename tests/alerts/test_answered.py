@@ -56,6 +56,15 @@ def test_who_acknowledged_hears_of_it_only_when_it_grows_graver(receiver: Receiv
     assert sent(status="over") == 1
 
 
+def test_who_acknowledged_hears_that_the_cause_is_another(receiver: Receiver, state: Path) -> None:
+    answers = [acknowledgement(an_incident(1), "anna", T_MS, "on it")]
+    counts = [
+        send([an_incident(1, kind=kind)], [receiver.webhook], state, responses=answers, now_ms=T_MS).delivered_count
+        for kind in ("member_fault", "coordinator")
+    ]
+    assert counts == [1, 1]
+
+
 def test_a_silence_at_an_alertmanager_matches_the_labels_that_alerts_have(receiver: Receiver) -> None:
     silence_at(receiver.webhook, replace(a_silence(pattern="ord[!x]*.v?"), cluster_id="cluster-a"))
     (found,) = receiver.received

@@ -95,6 +95,36 @@ def test_another_group_makes_it_wider_and_keeps_its_labels(receiver: Receiver, s
     assert first["labels"] == second["labels"]
 
 
+def test_members_that_turn_out_to_be_put_out_by_a_broker_are_taken_back_in_one_message(
+    receiver: Receiver, state: Path
+) -> None:
+    targets = [receiver.webhook, receiver.apprise]
+    vanished = an_incident(kind="member_fault", title="c1 of orders vanished")
+    broker = replace(vanished, kind="coordinator", culprits=("broker 2",), title="Broker 2 died")
+    for incident, expected in ((vanished, 2), (broker, 2), (broker, 0), (replace(broker, status="over"), 2)):
+        assert send([incident], targets, state).delivered_count == expected
+    alerts_, messages = receiver.received[0::2], receiver.received[1::2]
+    assert {json.dumps(body[0]["labels"], sort_keys=True) for body in alerts_} == {
+        json.dumps(alerts_[0][0]["labels"], sort_keys=True)
+    }
+    assert [m["title"] for m in messages[:2]] == ["[WARNING] c1 of orders vanished", "[WARNING] Broker 2 died"]
+    assert "another cause than sent before: c1 of orders vanished" in messages[1]["message"]
+    assert [note["what"] for note in sent_about(state, vanished.incident_id)][::2] == ["open", "another cause", "over"]
+
+
+def test_two_judgements_that_contradict_each_other_all_the_time_do_not_send_for_ever(
+    receiver: Receiver, state: Path
+) -> None:
+    vanished, storm = an_incident(kind="member_fault"), an_incident(kind="storm")
+    counts = [send([i], [receiver.apprise], state).delivered_count for i in (vanished, storm) * 10]
+    assert counts == [1, 1, 1, 1] + [0] * 16
+
+
+def test_a_change_on_purpose_that_looks_otherwise_later_is_no_news(receiver: Receiver, state: Path) -> None:
+    for kind, expected in (("scaling", 1), ("deploy", 0)):
+        assert send([an_incident(kind=kind)], [receiver.apprise], state).delivered_count == expected
+
+
 def test_a_fleet_that_goes_down_one_by_one_is_shown_a_few_times(receiver: Receiver, state: Path) -> None:
     reports = [
         send([an_incident(culprits=tuple(f"c{n}" for n in range(count)))], [receiver.apprise], state)

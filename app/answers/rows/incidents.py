@@ -84,7 +84,7 @@ class AlertNote:
     target: str
     """Without what is secret in it."""
     what: str
-    """`open`, `graver`, `wider`, `over`, `withdrawn`."""
+    """`open`, `graver`, `another cause`, `wider`, `over`, `withdrawn`."""
     is_sent: bool
 
 
