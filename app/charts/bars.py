@@ -242,7 +242,7 @@ def brokers_legend_html(*, with_groups: bool) -> Html:
     return fill(
         '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-working"></span> replicas on '
         "their way to the broker</span> "
-        '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> those that were stalled</span> '
+        '<span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> stalled, or held up by it</span> '
         '<span class="ra-key"><span class="ra-sign">\u25c6</span> a leader changed</span> {groups}</div>',
         groups=Html('<span class="ra-key">other signs: a group rebalanced</span>') if with_groups else "",
     )

@@ -11,38 +11,50 @@ from app.charts.time_line import BARS, Style, TimeLine, empty, overlap_steps
 
 
 def brokers_time_line(
-    copies: pd.DataFrame, elections: pd.DataFrame, rebalances: pd.DataFrame, from_ms: int, to_ms: int
+    copies: pd.DataFrame,
+    stalls: pd.DataFrame,
+    elections: pd.DataFrame,
+    rebalances: pd.DataFrame,
+    from_ms: int,
+    to_ms: int,
 ) -> TimeLine:
-    """Lanes = brokers, filled as high as the replicas on their way to them; marks = leaders' changes and rebalances."""
+    """Lanes = brokers, filled as high as the replicas on their way to them, or as the partitions that they hold up;
+    marks = leaders' changes and rebalances."""
     known = copies.assign(to_ms=copies[["from_ms", "to_ms"]].max(axis=1))
-    brokers = sorted({int(b) for b in known["broker_id"]})
+    held_up = stalls.explode("kept").dropna(subset="kept")
+    brokers = sorted({int(b) for b in (*known["broker_id"], *held_up["kept"])})
     bars, texts = [], []
     most = 1.0
-    counted: list[tuple[int, Style, pd.DataFrame]] = []
+    counted: list[tuple[int, Style, str, pd.DataFrame]] = []
     for lane, broker in enumerate(brokers):
         mine = known[known["broker_id"] == broker]
         stuck = mine[mine["stood_from_ms"].notna()]
         moved_until = mine["stood_from_ms"].astype(float).fillna(mine["to_ms"].astype(float))
         moved_from = pd.concat([mine["from_ms"], stuck["stood_to_ms"]])
         moved_to = pd.concat([moved_until, stuck["to_ms"]])
-        for style, steps in (
-            (Style.WORKING, overlap_steps(moved_from, moved_to)),
-            (Style.STANDING, overlap_steps(stuck["stood_from_ms"], stuck["stood_to_ms"])),
+        kept = held_up[held_up["kept"] == broker]
+        for style, what, steps in (
+            (Style.WORKING, "replica on the way here", overlap_steps(moved_from, moved_to)),
+            (
+                Style.STANDING,
+                "replica on the way here, stalled",
+                overlap_steps(stuck["stood_from_ms"], stuck["stood_to_ms"]),
+            ),
+            (Style.STANDING, "partition stalled by it", overlap_steps(kept["from_ms"], kept["to_ms"])),
         ):
             most = max(most, float(steps["value"].max()) if len(steps) else 0.0)
-            counted.append((lane, style, steps))
+            counted.append((lane, style, what, steps))
     tips: dict[str, int] = {}
-    for lane, style, steps in counted:
+    for lane, style, what, steps in counted:
         ends = steps["at"].shift(-1).fillna(float(to_ms))
         for at, end, value in zip(steps["at"], ends, steps["value"], strict=True):
             if value > 0 and end > at:
-                what = "on the way here" if style is Style.WORKING else "on the way here, stalled"
-                tip = tips.setdefault(f"{words.count(int(value), 'replica')} {what}", len(tips))
+                noun, _, rest = what.partition(" ")
+                tip = tips.setdefault(f"{words.count(int(value), noun)} {rest}", len(tips))
                 bars.append((lane, max(at, from_ms), min(end, to_ms), max(0.12, value / most), int(style), tip))
     texts = list(tips)
     marks = together(rebalance_marks(rebalances, with_group=True), election_marks(elections), first_text=len(texts))
     moving = overlap_steps(known["from_ms"], known["to_ms"])
-    stuck = known[known["stood_from_ms"].notna()]
     return TimeLine(
         from_ms=from_ms,
         to_ms=max(to_ms, from_ms + 1),
@@ -53,7 +65,7 @@ def brokers_time_line(
         targets=marks.targets,
         above=moving,
         above_name="replicas moving",
-        below=overlap_steps(stuck["stood_from_ms"], stuck["stood_to_ms"]),
+        below=overlap_steps(stalls["from_ms"], stalls["to_ms"]),
         below_name="partitions stalled",
     )
 

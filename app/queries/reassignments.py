@@ -125,6 +125,22 @@ class ReassignmentQuestions(FleetQuestions):
             (cluster_id, span.from_ms, span.to_ms, span.from_ms, span.to_ms),
         )
 
+    def stalls(self, cluster_id: str, span: Span) -> pd.DataFrame:
+        """One row per reassignment that was stalled: from when to when, and the replicas it was to keep that held it
+        up. `copies` has those that it was to add."""
+        return self.frame(
+            f"""
+            SELECT coalesce(stalled_since_ms, standstill_from_ms) AS from_ms,
+                   CASE WHEN outcome = 'open' THEN ? ELSE standstill_from_ms + longest_standstill_ms END AS to_ms,
+                   [b FOR b IN blocked_replicas IF NOT list_contains([p.broker_id FOR p IN progress], b)] AS kept
+            FROM gold.reassignment a
+            WHERE a.cluster_id = ? AND {_TOUCHES} AND outcome <> 'refused'
+              AND CASE WHEN outcome = 'open' THEN stalled_since_ms ELSE standstill_from_ms END IS NOT NULL
+              AND (outcome = 'open' OR blocked_by IS NOT NULL)
+            """,
+            (span.to_ms, cluster_id, span.from_ms, span.to_ms),
+        )
+
     def moves_of(self, cluster_id: str, span: Span, partitions: Sequence[str]) -> pd.DataFrame:
         """Reassignments of these partitions (`topic-partition`) that touch the span, oldest first."""
         return self.frame(

@@ -60,6 +60,8 @@ def pause_words(row: object) -> str:
     ends = [None if pd.isna(v) else float(v) for v in (row.pause_lower_ms, row.pause_estimate_ms, row.pause_upper_ms)]  # type: ignore[attr-defined]
     if ends[1] is None and row.moved_count == 0 and row.returned_count == 0:  # type: ignore[attr-defined]
         return "stopped, no new owner yet" if row.revoked_count else "nothing stood still"  # type: ignore[attr-defined]
+    if ends[1] is None:
+        return "not known"  # why stands on its own page
     likely = [None if pd.isna(v) else float(v) for v in (row.pause_likely_lower_ms, row.pause_likely_upper_ms)]  # type: ignore[attr-defined]
     return words.pause_likely(ends[0], ends[1], ends[2], likely[0], likely[1])
 
@@ -91,16 +93,19 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
         frame,
         {
             "when": st.column_config.TextColumn(width=225),
-            "number": st.column_config.TextColumn(width=110),
-            "cause": st.column_config.TextColumn(width=300),
-            "longest downtime": st.column_config.TextColumn(width=200),
-            "broker's window": st.column_config.TextColumn(width=120),
+            "number": st.column_config.TextColumn(width=160),
+            "cause": st.column_config.TextColumn(width=365),
+            "longest downtime": st.column_config.TextColumn(width=210),
+            "broker's window": st.column_config.TextColumn(
+                "window", width=80, help="The broker's own window: not the downtime"
+            ),
             "moved": st.column_config.NumberColumn(width=64),
             "members": st.column_config.NumberColumn(width=74),
-            "normal": st.column_config.TextColumn(width=70, help="The protocol's normal work"),
+            "normal": st.column_config.TextColumn(width=66, help="The protocol's normal work"),
         },
         "rebalances",
         lambda n: ("rebalance", {"cluster": cluster_id, "rebalance": ids[n]}),
+        placeholder="\u2014",
     )
 
 

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from app import clock, page, words
+from app.answers import ranges
 from app.answers.rows import Span
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import Severity
@@ -191,9 +192,9 @@ def listing(span: Span) -> None:
                         width=94,
                         help="Seconds of downtime, summed over partitions or tasks; estimate",
                     ),
-                    "state": st.column_config.TextColumn(width=138),
+                    "state": st.column_config.TextColumn(width=150),
                     "mode": st.column_config.TextColumn(width=88),
-                    "assignor": st.column_config.TextColumn(width=132),
+                    "assignor": st.column_config.TextColumn(width=120),
                     "members": st.column_config.NumberColumn(width=70),
                     "team": st.column_config.TextColumn(width=70),
                 },
@@ -207,4 +208,5 @@ def listing(span: Span) -> None:
 
 reader = page.reader_with_groups()
 page.title("Groups", under="Which groups need care?")
-listing(page.span_of(reader.span() or Span(from_ms=0, to_ms=0), "24 h"))
+whole = reader.span() or Span(from_ms=0, to_ms=0)
+listing(page.span_of(whole, ranges.of_home(reader.open_at_home(whole), whole)))

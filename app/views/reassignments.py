@@ -213,11 +213,12 @@ def overview() -> None:
             page.link("All findings", "findings", status="open")
     elections = reader.elections(cluster_id, span)
     rebalances = reader.rebalances_of_cluster(cluster_id, span)
-    copies = reader.copies(cluster_id, span)
-    if len(copies) or len(elections):
-        page.heading("What each broker had to copy")
+    copies, stalls = reader.copies(cluster_id, span), reader.stalls(cluster_id, span)
+    if len(copies) or len(stalls) or len(elections):
+        page.heading("What each broker had to copy, or held up")
         room = max(50, span.length_ms // 200)
-        picture = charts.brokers_time_line(copies, elections, rebalances, span.from_ms - room, span.to_ms + room)
+        ends = (span.from_ms - room, span.to_ms + room)
+        picture = charts.brokers_time_line(copies, stalls, elections, rebalances, *ends)
         clicked = page.time_line(
             picture,
             f"Replicas on their way to {words.count(len(picture.lanes), 'broker')}; the table below has the same.",

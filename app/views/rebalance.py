@@ -145,12 +145,12 @@ def movements(found: tuple[Movement, ...]) -> None:
             "marked by": [None if m.pause_detail is None else words.name(m.pause_detail, 200) for m in found],
         }
     )
-    widths = {"resource": 130, "what": 80, "from": 100, "to": 100, "for certain": 120, "how sure": 165, "avoidable": 95}
+    widths = {"resource": 120, "what": 76, "from": 90, "to": 90, "for certain": 122, "how sure": 176, "avoidable": 104}
     page.long_table(
         frame,
         {name: st.column_config.TextColumn(width=width) for name, width in widths.items()}
         | {
-            "pause": st.column_config.TextColumn("downtime", width=190),
+            "pause": st.column_config.TextColumn("downtime", width=205),
             "marked by": st.column_config.TextColumn(width=230),
         },
     )

@@ -67,12 +67,12 @@ def incomplete(counts: list[IncompleteCount]) -> None:
     page.clickable_table(
         frame,
         {
-            "group": st.column_config.TextColumn(width=300),
+            "group": st.column_config.TextColumn(width=200),
             "number": st.column_config.TextColumn(width=110),
             "when": st.column_config.TextColumn(width=225),
-            "what was not seen": st.column_config.TextColumn(width=220),
-            "how it ended": st.column_config.TextColumn(width=240),
-            "cluster": st.column_config.TextColumn(width=130),
+            "what was not seen": st.column_config.TextColumn(width=170),
+            "how it ended": st.column_config.TextColumn(width=400),
+            "cluster": st.column_config.TextColumn(width=120),
         },
         "incomplete",
         lambda n: ("rebalance", {"cluster": found[n].cluster_id, "rebalance": found[n].rebalance_id}),

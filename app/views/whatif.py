@@ -145,7 +145,12 @@ def fleet(changes: list[Change]) -> None:
     listed = sorted(changes, key=lambda c: not saves(c))[:MOST]
     page.clickable_table(
         shown(listed),
-        {"change": st.column_config.TextColumn(width=330), "what it does": st.column_config.TextColumn(width=260)},
+        {
+            "what it does": st.column_config.TextColumn(width=350),
+            "change": st.column_config.TextColumn(width=335),
+            "stood still, as measured": st.column_config.TextColumn("stood still", width=95, help="As measured"),
+            "causes found again": st.column_config.TextColumn(width=180),
+        },
         "changes",
         lambda n: ("whatif", {"cluster": listed[n].cluster_id, "group": listed[n].group_id}),
         height=min(38 + 35 * len(listed), 600),

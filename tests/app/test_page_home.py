@@ -183,7 +183,7 @@ def test_sixty_alike_that_are_over_do_not_hide_the_others_on_home(opened: Open, 
     assert [key.partition(":")[0] for key in shown[first : first + 4]] == ["alike", "alike", "alike", "other"]
 
 
-def test_home_begins_with_a_time_that_shows_its_worst_incident(opened: Open, tmp_path: Path) -> None:
+def test_home_and_groups_begin_with_a_time_that_shows_the_worst_incident(opened: Open, tmp_path: Path) -> None:
     warehouse = gold_rows.write(tmp_path / "w", many=0)
     rows = warehouse.read("gold.incident").to_pylist()
     old = max(r["first_at_ms"] for r in rows) - 5 * 86_400_000
@@ -194,7 +194,8 @@ def test_home_begins_with_a_time_that_shows_its_worst_incident(opened: Open, tmp
     long_ago = {"source": "log:long/ago", "from_at_ms": old - 20 * 86_400_000, "to_at_ms": old}
     warehouse.append("gold.coverage", rows_to_table("gold.coverage", [{**coverage, **long_ago}]))
     gold_rows.publish(warehouse)
-    assert dict(opened(tmp_path / "w", "home").query_params)["last"] == "7d"
+    for view in ("home", "groups"):
+        assert dict(opened(tmp_path / "w", view).query_params)["last"] == "7d"
 
 
 def test_homes_links_hold_the_whole_state(opened: Open, full_warehouse: Path) -> None:

@@ -16,6 +16,8 @@ from app.answers.rows import Span
 from app.charts import Style, ladder
 from app.queries import Questions
 from app.words import Html
+from rebalance_audit.domain.reassign.model import ReplicaProgress, reassignment_row
+from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from tests.app import reassignment_rows
 from tests.app.reassignment_rows import CLUSTER, HOSTILE_TOPIC, T0
 
@@ -90,7 +92,8 @@ def test_a_place_in_the_metadata_log_leads_to_its_record(ref: str, place: tuple[
 def test_a_brokers_lane_is_as_high_as_what_is_on_its_way_to_it(reader: Questions) -> None:
     none = reader.elections(CLUSTER, HOUR, [])
     copies = reader.copies(CLUSTER, HOUR)
-    picture = charts.brokers_time_line(copies, none, none, HOUR.from_ms, HOUR.to_ms)
+    stalls = reader.stalls(CLUSTER, HOUR)
+    picture = charts.brokers_time_line(copies, stalls, none, none, HOUR.from_ms, HOUR.to_ms)
     assert picture.lanes == ("broker 3", "broker 4", "broker 5")
     asked, stood = T0 - 900_000, T0 - 720_000
     assert bars_of(picture, "broker 4", Style.WORKING) == [(asked, stood, 1.0), (T0 - 300_000, T0 - 296_000, 0.5)]
@@ -103,9 +106,45 @@ def test_a_standstill_of_the_past_is_drawn_where_it_was() -> None:
     copies = pd.DataFrame(
         {"broker_id": [4], "from_ms": [0], "to_ms": [100], "stood_from_ms": [20], "stood_to_ms": [80]}
     )
-    picture = charts.brokers_time_line(copies, none, none, 0, 200)
+    stalls = pd.DataFrame({"from_ms": [20], "to_ms": [80], "kept": [[]]})
+    picture = charts.brokers_time_line(copies, stalls, none, none, 0, 200)
     assert [(a, b) for a, b, _ in bars_of(picture, "broker 4", Style.WORKING)] == [(0, 20), (80, 100)]
     assert [(a, b) for a, b, _ in bars_of(picture, "broker 4", Style.STANDING)] == [(20, 80)]
+
+
+def test_partitions_that_a_kept_broker_held_up_are_drawn_in_its_lane(tmp_path: Path) -> None:
+    """Both new replicas came within a second; then broker 1, which it keeps, was not in sync for 100 s."""
+    from tests.app import gold_rows
+
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    known = reassignment_rows.asked_for(
+        "orders",
+        1,
+        812,
+        original=(1, 2),
+        target=(1, 4, 5),
+        adding=(4, 5),
+        removing=(2,),
+        cluster="kept",
+        outcome="completed",
+        started_at_ms=T0 - 101_000,
+        ended_at_ms=T0,
+        blocked_by="old_replica_out_of_sync",
+        blocked_replicas=(1,),
+        standstill_from_ms=T0 - 100_000,
+        longest_standstill_ms=100_000,
+        progress=tuple(ReplicaProgress(broker_id=b, in_isr_at_ms=T0 - 100_000) for b in (4, 5)),
+    )
+    warehouse.append("gold.reassignment", rows_to_table("gold.reassignment", [reassignment_row(known)]))
+    gold_rows.publish(warehouse)
+    reader = Questions.open(tmp_path / "w")
+    none = pd.DataFrame()
+    moved = (reader.copies("kept", HOUR), reader.stalls("kept", HOUR))
+    picture = charts.brokers_time_line(*moved, none, none, HOUR.from_ms, HOUR.to_ms)
+    assert picture.lanes == ("broker 1", "broker 4", "broker 5")
+    assert bars_of(picture, "broker 1", Style.STANDING) == [(T0 - 100_000, T0, 1.0)]
+    assert "1 partition stalled by it" in picture.texts
+    assert picture.below["value"].max() == 1  # one partition, however many replicas it adds
 
 
 def test_a_partitions_lanes_show_leading_in_sync_copying_and_standing_still() -> None:
@@ -154,7 +193,8 @@ def test_ten_thousand_partitions_are_drawn_and_listed_without_delay(tmp_path: Pa
     began = time.process_time()
     found = reader.reassignments("wide", HOUR)
     none = reader.elections("wide", HOUR, [])
-    picture = charts.brokers_time_line(reader.copies("wide", HOUR), none, none, HOUR.from_ms, HOUR.to_ms)
+    moved = (reader.copies("wide", HOUR), reader.stalls("wide", HOUR))
+    picture = charts.brokers_time_line(*moved, none, none, HOUR.from_ms, HOUR.to_ms)
     said = sentences.reassignments(found, None, HOUR)
     took = time.process_time() - began
     assert "200 of 10,000 partitions that move are stalled" in plain(said)
