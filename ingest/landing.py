@@ -116,6 +116,16 @@ class Landing:
         with retryable():
             self._files.write(f"positions/{name}.json", json.dumps(positions, indent=1, sort_keys=True).encode())
 
+    def forget_positions(self, cluster_id: str) -> None:
+        """What was read of a cluster, so that all of it can be read anew. Those of the logs of a cluster whose name
+        goes on behind a hyphen may go, too: those logs are read once more, and repeats collapse."""
+        own = {positions_name(what, cluster_id) for what in ("import", "live", "metadata", "shared")}
+        shared = positions_name("logs", f"{cluster_id}-")
+        for name in self._files.names("positions"):
+            stem = name.rpartition("/")[2].removesuffix(".json")
+            if stem in own or stem.startswith(shared):
+                self._files.delete(f"positions/{stem}.json")
+
     def share(
         self, cluster_id: str, name: str, places: Iterable[str], first_positions: Mapping[str, int], dead_after_s: float
     ) -> Share:

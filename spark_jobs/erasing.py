@@ -1,4 +1,5 @@
-"""Takes one group out of every table, whatever layer it is in, and out of all that is kept beside the tables.
+"""Takes one group out of every table, whatever layer it is in, and out of all that is kept beside the tables. A whole
+cluster: `erasing_clusters`.
 
 Removing rows is no news: no stage works again because of it. So everything that follows from the group is removed, too,
 and every stage must be up to date before.
@@ -11,11 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rebalance_audit.alerts.state import StoredState, locked, read_state, state_of, write_state
+from rebalance_audit.alerts.state import locked, read_state, state_of, write_state
 from rebalance_audit.alerts.watchdog import STATE as OF_SOURCES
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
@@ -30,9 +30,9 @@ from spark_jobs.metadata_log import OF_CONTROLLERS
 from spark_jobs.plan import PUBLISH, STAGES
 
 RECORD = "gold.erasure"
-_UNDER_WAY = "erasing-"
+UNDER_WAY = "erasing-"
 """What the names of notes of erasures that have not ended begin with."""
-_SENT = ("alerts", OF_SOURCES)
+SENT = ("alerts", OF_SOURCES)
 """States of what was sent to whom. They stand beside the notes, and what they hold is not found again by work."""
 _NOUNS = ("record", "log_line", "source")
 _OF_NAMES = r"[\w.-]"
@@ -66,10 +66,8 @@ def refuse_unfinished(warehouse: Warehouse) -> None:
 
 def clusters_of(warehouse: Warehouse, group_id: str) -> list[str]:
     """The clusters with rows of the group, or with an erasure of it that was interrupted."""
-    begun = [warehouse.recall(name) for name in warehouse.notes() if name.startswith(_UNDER_WAY)]
-    digest = digest_of(group_id)
     return sorted(
-        {note["cluster_id"] for note in begun if note.get("subject_sha256") == digest}
+        begun_in(warehouse, "group", digest_of(group_id))
         | {
             row["cluster_id"]
             for table in ("silver.group_event", "silver.commit_mark", "gold.rebalance")
@@ -78,20 +76,51 @@ def clusters_of(warehouse: Warehouse, group_id: str) -> list[str]:
     )
 
 
+def begun_in(warehouse: Warehouse, subject_type: str, digest: str) -> set[str]:
+    """The clusters in which an erasure of this subject began and has not ended."""
+    begun = [warehouse.recall(name) for name in warehouse.notes() if name.startswith(UNDER_WAY)]
+    return {
+        note["cluster_id"]
+        for note in begun
+        if note.get("subject_sha256") == digest and note.get("subject_type", "group") == subject_type
+    }
+
+
 def erase(
     warehouse: Warehouse, cluster_id: str, group_id: str, *, at_ms: int, by: str, reason: str | None
 ) -> dict[str, Any]:
     """Remove the group; the row of gold.erasure that notes it. For the one who holds the lease."""
-    digest = digest_of(group_id)
-    erasure_id = hashlib.sha256(f"{cluster_id}\n{digest}\n{at_ms}".encode()).hexdigest()[:16]
+    return erase_subject(
+        warehouse, ("group", cluster_id, digest_of(group_id)), {"at_ms": at_ms, "by": by, "reason": reason},
+        say=lambda erasure_id: say_erased(warehouse, cluster_id, digest_of(group_id), erasure_id),
+        take_out=lambda is_gone: _take_out(warehouse, cluster_id, group_id, is_gone),
+        forget_beside=lambda: _forget_beside(warehouse, cluster_id, group_id),
+    )  # fmt: skip
+
+
+def erase_subject(
+    warehouse: Warehouse,
+    subject: tuple[str, str, str],
+    asked: Mapping[str, Any],
+    *,
+    say: Callable[[str], None],
+    take_out: Callable[[Callable[[str, int], None]], None],
+    forget_beside: Callable[[], None],
+) -> dict[str, Any]:
+    """What every erasure does: a note says that it began until all is gone, and gold.erasure what was removed.
+    `subject`: its type, its cluster, and the digest of its id. `say` gets the id of the erasure before the first row
+    goes, `take_out` what counts the rows of a table."""
+    subject_type, cluster_id, digest = subject
+    key = f"{cluster_id}\n{digest}" if subject_type == "group" else f"{cluster_id}\n{subject_type}\n{digest}"
     begun: dict[str, Any] = {
-        "erasure_id": erasure_id,
+        "erasure_id": hashlib.sha256(f"{key}\n{asked['at_ms']}".encode()).hexdigest()[:16],
         "cluster_id": cluster_id,
+        "subject_type": subject_type,
         "subject_sha256": digest,
-        "at_ms": at_ms,
+        "at_ms": asked["at_ms"],
         "gone": {},
     }
-    note = _UNDER_WAY + hashlib.sha256(f"{cluster_id}\n{digest}".encode()).hexdigest()[:16]
+    note = UNDER_WAY + hashlib.sha256(key.encode()).hexdigest()[:16]
     begun |= warehouse.recall(note)
     gone = begun["gone"]
 
@@ -101,14 +130,15 @@ def erase(
             warehouse.remember(note, begun)
 
     warehouse.remember(note, begun)
-    say_erased(warehouse, cluster_id, group_id, begun["erasure_id"])
+    say(begun["erasure_id"])
     warehouse.state_act("erase", erasure_id=begun["erasure_id"])
-    _take_out(warehouse, cluster_id, group_id, is_gone)
+    take_out(is_gone)
     warehouse.log_acts()
-    _forget_beside(warehouse, cluster_id, group_id)
+    forget_files(warehouse)
+    forget_beside()
     row = {
-        **{name: begun[name] for name in ("erasure_id", "cluster_id", "at_ms", "subject_sha256")},
-        "by": by, "reason": reason, "row_count": sum(gone.values()),
+        **{name: begun[name] for name in ("erasure_id", "cluster_id", "at_ms", "subject_type", "subject_sha256")},
+        "by": asked["by"], "reason": asked["reason"], "row_count": sum(gone.values()),
         "tables": [{"table": table, "row_count": count} for table, count in sorted(gone.items())],
     }  # fmt: skip
     if not warehouse.read(RECORD, ["erasure_id"], "erasure_id = ?", [row["erasure_id"]]).num_rows:
@@ -125,7 +155,7 @@ def _take_out(warehouse: Warehouse, cluster_id: str, group_id: str, is_gone: Cal
     topics = [route.removeprefix("topic:") for route in own if route.startswith("topic:")]
     nodes = [route.removeprefix("node:") for route in own if route.startswith("node:")]
     refs = [ref for ref, groups in homes.lines.get(cluster_id, {}).items() if groups == {group_id}]
-    named = _naming(group_id)
+    named = naming(group_id)
 
     def take(table: str, goes: str, params: Sequence[Any]) -> None:
         is_gone(table, warehouse.rewrite(table, f"cluster_id = ? AND ({goes})", [cluster_id, *params]))
@@ -146,7 +176,7 @@ def _take_out(warehouse: Warehouse, cluster_id: str, group_id: str, is_gone: Cal
         f"list_contains(?, node || chr(10) || file_id || chr(10) || byte) "
         f"OR (regexp_matches(text, ?) AND NOT {OF_CONTROLLERS}) "
         "OR (list_contains(?, node) AND regexp_matches(text, ?))",
-        [places, named, nodes, _naming(group_id, _OF_A_WORKER)],
+        [places, named, nodes, naming(group_id, _OF_A_WORKER)],
     )
     take(
         "silver.group_event",
@@ -208,18 +238,19 @@ def _redact_incidents(warehouse: Warehouse, cluster_id: str, group_id: str) -> N
     warehouse.put_back("gold.incident", rows_to_table("gold.incident", shared))
 
 
-def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None:
-    """Landing files that bronze holds, files of older versions, and notes of stages."""
+def forget_files(warehouse: Warehouse) -> None:
+    """Landing files that bronze holds, and files of older versions."""
     for noun in _NOUNS:
         warehouse.forget_landed(noun, LandedFiles(warehouse, noun).taken, keep_hours=0)
     for table in tables.TABLES:
         warehouse.delete_unused(table.name, keep_hours=0)
-    notes = warehouse.notes()
-    for name in _SENT:
-        if name in notes:
-            _forget_messages(state_of(warehouse.location, name), cluster_id, group_id)
-    for name in notes:
-        if name in _SENT or name.startswith(_UNDER_WAY):
+
+
+def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None:
+    """In notes of stages, and in what was sent to whom."""
+    forget_messages(warehouse, cluster_id, group_id)
+    for name in warehouse.notes():
+        if name in SENT or name.startswith(UNDER_WAY):
             continue
         note = warehouse.recall(name)
         if not note:
@@ -236,16 +267,22 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None
             warehouse.forget(name)  # what a stage remembers costs only work when it is lost
 
 
-def _forget_messages(place: Path | StoredState, cluster_id: str, group_id: str) -> None:
-    """Remove the group's name from a state of what was sent to whom. An open incident that others share is sent once
-    more without it; of one that is gone nothing is sent: a receiver lets it end by its own time limit."""
-    with locked(place):
-        state = read_state(place)
-        for delivered in state["delivered"].values():
-            for incident_id, entry in list(delivered.items()):
-                if entry.get("incident", {}).get("cluster_id") == cluster_id and is_named(group_id, entry):
-                    del delivered[incident_id]
-        write_state(place, state)
+def forget_messages(warehouse: Warehouse, cluster_id: str, group_id: str | None) -> None:
+    """Remove the group's name, or all of a cluster, from the states of what was sent to whom. An open incident that
+    others share is sent once more without it; of one that is gone nothing is sent: a receiver lets it end by its own
+    time limit."""
+    for name in SENT:
+        if name not in warehouse.notes():
+            continue
+        place = state_of(warehouse.location, name)
+        with locked(place):
+            state = read_state(place)
+            for delivered in state["delivered"].values():
+                for incident_id, entry in list(delivered.items()):
+                    is_of_cluster = entry.get("incident", {}).get("cluster_id") == cluster_id
+                    if is_of_cluster and (group_id is None or is_named(group_id, entry)):
+                        del delivered[incident_id]
+            write_state(place, state)
 
 
 def is_named(group_id: str, content: Any) -> bool:
@@ -262,7 +299,7 @@ def _alone(group_id: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!{_OF_NAMES}){re.escape(group_id)}(?![\w-]|[.]{_OF_NAMES})")
 
 
-def _naming(group_id: str, after: str = "") -> str:
+def naming(group_id: str, after: str = "") -> str:
     """RE2 that finds the name where it stands by itself, or followed by no more than `after`."""
     return f"(^|[^A-Za-z0-9_.-]){re.escape(group_id)}{after}($|[^A-Za-z0-9_.-]|[.]($|[^A-Za-z0-9_-]))"
 

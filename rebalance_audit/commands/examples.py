@@ -31,7 +31,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "silence": ("silence 'orders*' -w W --until 2h --reason 'planned work'", "silence 'orders*' -w W --until now "
                 "--reason 'done early'"),
     "maintain": ("maintain -w W", "maintain -w W --keep-bronze 2d --keep-gold 90d"),
-    "erase": ("erase orders-app -w W --reason 'ticket 4711'",),
+    "erase": ("erase orders-app -w W --reason 'ticket 4711'", "erase --cluster old-prod -w W --reason 'it is gone'"),
     "check": ("check -w W --fail-on critical", "check -w W -g orders-app -o json", "check -w W --docs checks/",
               "check -w W --release import-20261121T140000-1a2b3c4d-00000"),
     "alert": ("alert -w W --to http://am:9093/api/v2/alerts --dry-run",

@@ -20,7 +20,7 @@ from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.live.present import Present
 from rebalance_audit.live.recent_commits import RecentCommits
 from rebalance_audit.live.showing import Showing
-from rebalance_audit.warehouse.erased import digest_of
+from rebalance_audit.warehouse.erased import EVERY_GROUP, digest_of
 from spark_jobs.flat_rows import TeamOfGroup
 
 OPEN_EVERY_S = 1.0
@@ -177,7 +177,8 @@ class Judge(threading.Thread):
         if not digests:
             return
         showing = self._shown(memory)
-        for group_id in [name for name in memory.names() if digest_of(name) in digests]:
+        is_all = EVERY_GROUP in digests
+        for group_id in [name for name in memory.names() if is_all or digest_of(name) in digests]:
             before = memory.known_incidents_of([group_id])
             memory.erase(group_id)
             for by_group in (self._pending, self._next_fold, self._touched_at):

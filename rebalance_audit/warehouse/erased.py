@@ -7,6 +7,8 @@ import hashlib
 from rebalance_audit.warehouse.warehouse import Warehouse
 
 NOTE = "erased"
+EVERY_GROUP = "*"
+"""In place of a digest, where the whole cluster was erased."""
 MOST = 1_000
 """The newest: whoever looks does so several times a second."""
 
@@ -16,10 +18,10 @@ def digest_of(group_id: str) -> str:
     return hashlib.sha256(group_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def say_erased(warehouse: Warehouse, cluster_id: str, group_id: str, erasure_id: str) -> None:
-    """For the one who holds the lease, before the first row goes."""
+def say_erased(warehouse: Warehouse, cluster_id: str, digest: str, erasure_id: str) -> None:
+    """For the one who holds the lease, before the first row goes. `digest`: of the group, or `EVERY_GROUP`."""
     said = [each for each in warehouse.recall(NOTE).get("erased", []) if each[0] != erasure_id]
-    said.append([erasure_id, cluster_id, digest_of(group_id)])
+    said.append([erasure_id, cluster_id, digest])
     warehouse.remember(NOTE, {"erased": said[-MOST:]})
 
 
