@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain.detect import Limits, eras
 from rebalance_audit.domain.detect.eras import JudgedEra, era_of
-from rebalance_audit.domain.model import Finding, from_row, to_row
+from rebalance_audit.domain.model import Finding, Rebalance, from_row, to_row
+from rebalance_audit.domain.publish.group_sums import GroupSums
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.row_groups import Least, greatest
 from spark_jobs.group_rows import GROUP, PLACE, Place, places_table, rows_of_groups
@@ -67,13 +68,13 @@ def judged_by(limits: Limits) -> str:
     return f"{eras.ERA_VERSION} {eras.ERA_REBALANCES} {of_limits}"
 
 
-def era_row(place: Place, limits: Limits, judged: JudgedEra) -> dict[str, Any]:
-    """Columns of silver.judged_era."""
+def era_row(place: Place, limits: Limits, judged: JudgedEra, rebalances: Sequence[Rebalance]) -> dict[str, Any]:
+    """Columns of silver.judged_era. `rebalances`: those of the era."""
     carried = json.dumps([to_row(finding) for finding in judged.carried], ensure_ascii=False)
     cluster_id, group_id = place
     return {
         "cluster_id": cluster_id, "group_id": group_id, "era": judged.number, "judged_by": judged_by(limits),
-        "carried": carried,
+        "carried": carried, "sums": GroupSums.of(rebalances).text,
     }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from rebalance_audit.domain.model import Finding, Rebalance
 from rebalance_audit.domain.publish.groups import DAY_MS, HOUR_MS, READS, group_row
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from spark_jobs.copied_rows import written_in
+from spark_jobs.ended_eras import ended_eras, sums_before
 from spark_jobs.engine import Engine
 from spark_jobs.flat_rows import TeamOfGroup
 from spark_jobs.group_evidence import seen_until_ms
@@ -50,7 +51,7 @@ def group_files(
     context: Run, engine: Engine, batch: Batch, scope: pa.Table, changed: pa.Table, folder: str
 ) -> list[str]:
     """The rows of the groups in `scope`. Of those without a changed row only the rates are worked out again: their
-    histories need not be read."""
+    histories need not be read. Of a long history only what comes after the eras that have ended is."""
     warehouse = context.warehouse
     seen = seen_until_ms(warehouse)
     team: TeamOfGroup = context.settings.get("team")
@@ -59,10 +60,14 @@ def group_files(
         rows_of_few_keys(warehouse.files("gold.group"), moved, arrow_schema("gold.group")) if moved.num_rows else None
     )
     written: list[str] = []
+    files = warehouse.files(_REBALANCES, batch.until[_REBALANCES])
+    of_day = files_since(files, min(seen.values(), default=0) - DAY_MS)
     if stored is not None and stored.num_rows:
-        files = files_since(warehouse.files(_REBALANCES, batch.until[_REBALANCES]), min(seen.values()) - DAY_MS)
-        written = written_in("gold.group", _with_rates(stored, files, seen, team).to_batches(), folder)
+        written = written_in("gold.group", _with_rates(stored, of_day, seen, team).to_batches(), folder)
         scope = _without(scope, stored)
+    before = sums_before(warehouse, batch.until, ended_eras(warehouse, batch.until, context.limits, _places(scope)))
+    windows = (HOUR_MS, DAY_MS) if before else ()
+    rates = {w: dict(zip(before, counts_within(of_day, list(before), seen, w), strict=True)) for w in windows}
     reader = GroupReader(
         files={name: warehouse.files(name, batch.until[name]) for name in (_REBALANCES, _FINDINGS)},
         columns={
@@ -70,12 +75,20 @@ def group_files(
             _FINDINGS: [c.name for c in tables.SILVER_FINDING.columns],
         },
         groups=scope,
+        floors={place: of_group.first_place for place, of_group in before.items()},
     )
 
     def to_group(place: Place, known: ObjectsByTable) -> Iterator[tuple[str, dict[str, Any]]]:
         if known[_REBALANCES]:
             name = team(*place) if team is not None else None
-            yield "gold.group", group_row(known[_REBALANCES], known[_FINDINGS], seen.get(place[0], 0), name)
+            sums = before[place].sums if place in before else ()
+            of_group = {window: counts[place] for window, counts in rates.items()} if place in before else None
+            yield (
+                "gold.group",
+                group_row(
+                    known[_REBALANCES], known[_FINDINGS], seen.get(place[0], 0), name, before=sums, rates=of_group
+                ),
+            )
 
     kinds = {_REBALANCES: Rebalance, _FINDINGS: Finding}
     if scope.num_rows:

@@ -54,10 +54,14 @@ def counts_within(
     times = times_of(files)
     is_asked = pc.is_in(times["group_id"], pa.array([group_id for _, group_id in places], pa.string()))
     times = times.filter(pc.and_(pc.and_(times["is_counted"], times["counted_at_ms"].is_valid()), is_asked))
-    named = (times[name].to_pylist() for name in (*GROUP.names, "counted_at_ms"))
-    for cluster_id, group_id, at_ms in zip(*named, strict=True):
-        if (cluster_id, group_id) in counts:
-            counts[cluster_id, group_id] += at_ms > until_ms.get(cluster_id, 0) - window_ms
+    after = {cluster_id: until_ms.get(cluster_id, 0) - window_ms for cluster_id, _ in places}
+    coded = times["cluster_id"].combine_chunks().dictionary_encode()
+    bounds = np.array([after.get(name, 0) for name in coded.dictionary.to_pylist()] or [0], np.int64)
+    is_within = times["counted_at_ms"].to_numpy() > bounds[coded.indices.to_numpy()]
+    within = times.filter(pa.array(is_within)).group_by(GROUP.names).aggregate([([], "count_all")])
+    for row in within.to_pylist():
+        if (place := (row["cluster_id"], row["group_id"])) in counts:
+            counts[place] = row["count_all"]
     return [counts[place] for place in places]
 
 

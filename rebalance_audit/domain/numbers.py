@@ -7,6 +7,7 @@ included: their partitions stood still as well, though nobody counts them as reb
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -104,4 +105,4 @@ def standstill_seconds(rebalances: Iterable[Rebalance]) -> float | None:
     """Resource-seconds that stood still without a rebalance. No rebalance's cost holds them. None if no such standstill
     is known."""
     known = [s.resource_seconds_estimate for r in rebalances for s in r.standstills]
-    return sum(known) if known else None
+    return math.fsum(known) if known else None

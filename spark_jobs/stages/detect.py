@@ -42,6 +42,7 @@ from rebalance_audit.domain.detect import (
     undecoded_findings,
 )
 from rebalance_audit.domain.detect.due import FIRST_STEP_MS, longest_hold_ms, may_begin, may_differ
+from rebalance_audit.domain.detect.eras import in_era
 from rebalance_audit.domain.incidents.around import NOTHING_NEW
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, record_ref, to_row
@@ -227,7 +228,8 @@ def _detector(context: Run, seen: dict[str, int], starting: Mapping[Place, EraSt
             for finding in judged.findings:
                 yield OUTPUT, to_row(finding) | {"group_id": group_id, "era": judged.number}
             if not judged.is_last:
-                yield ERAS, era_row(place, of_group, judged)
+                era = in_era(known[REBALANCES], judged.number, start.first_place)
+                yield ERAS, era_row(place, of_group, judged, era)
 
     return detect
 

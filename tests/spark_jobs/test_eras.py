@@ -14,8 +14,10 @@ import pytest
 from bench.growing_cluster import GrowingCluster
 from ingest.landing import Landing
 from rebalance_audit.domain.detect import LimitsOf, eras, judged_eras
+from rebalance_audit.domain.publish.groups import group_row
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs import loud, pipeline
+from spark_jobs import group_overviews, loud, pipeline
+from spark_jobs.ended_eras import ended_eras, sums_before
 from spark_jobs.stages import detect, publish
 from tests.spark_jobs.arrivals import Landed, by_place, deliver, gold, landed, rows_of
 
@@ -135,6 +137,51 @@ def test_lines_that_come_late_are_judged_from_their_era_on(
     deliver(warehouse, "lines", {"log_line": late["log_line"]})
     run(warehouse)
     assert everything_of(warehouse) == expected
+
+
+def test_a_group_is_summed_up_from_its_ended_eras_on(
+    flushes: list[Landed], expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: dict[str, int] = {}
+
+    def noted(rebalances: Any, *args: Any, before: Any, **more: Any) -> Any:
+        read[rebalances[0].group_id] = len(rebalances)
+        return group_row(rebalances, *args, before=before, **more)
+
+    monkeypatch.setattr(group_overviews, "group_row", noted)
+    warehouse = Warehouse.open(tmp_path, create=True)
+    for at, flush in enumerate(flushes):
+        deliver(warehouse, f"flush-{at}", flush)
+        read.clear()
+        run(warehouse, stages=None)
+    assert everything_of(warehouse) == expected
+    assert all(read[group_id] <= 7 for group_id in GROUPS)
+
+
+def _versions(warehouse: Warehouse) -> dict[str, int]:
+    version = warehouse.version("silver.measured_rebalance")
+    assert version is not None
+    return {"silver.measured_rebalance": version}
+
+
+def test_what_retention_deleted_is_in_no_sum(flushes: list[Landed], tmp_path: Path) -> None:
+    warehouse = Warehouse.open(tmp_path, create=True)
+    deliver(warehouse, "all", {noun: pa.concat_tables([flush[noun] for flush in flushes]) for noun in flushes[0]})
+    run(warehouse)
+    versions = _versions(warehouse)
+    [[cluster_id]] = [{row["cluster_id"] for row in warehouse.read("silver.judged_era").to_pylist()}]
+    places = [(cluster_id, group_id) for group_id in GROUPS]
+    ended = ended_eras(warehouse, versions, LimitsOf(), places)
+    assert set(ended) == set(places)
+    whole = sums_before(warehouse, versions, ended)
+    assert all(sum(s.row_count for s in of.sums) == of.first_place for of in whole.values())
+    warehouse.rewrite("silver.measured_rebalance", "group_id = ? AND place < 9", [GROUPS[0]])
+    versions = _versions(warehouse)
+    assert ended_eras(warehouse, versions, LimitsOf(), places) == {}  # until rules have looked at it
+    less = sums_before(warehouse, versions, ended)
+    first, second = places
+    assert sum(s.row_count for s in less[first].sums) == less[first].first_place - 9
+    assert less[second] == whole[second]
 
 
 def test_what_other_limits_or_another_judge_carried_is_judged_again(

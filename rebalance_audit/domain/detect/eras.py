@@ -26,8 +26,9 @@ from rebalance_audit.domain.model import Finding, Rebalance, changed
 
 ERA_REBALANCES = 4_096
 """Chosen: far above what one trouble has but for a storm, and judged in about a second."""
-ERA_VERSION = 1
-"""Of what is carried. Raise it when a rule that goes on reads other numbers, or finds something else in an old era."""
+ERA_VERSION = 2
+"""Of what is kept of an era. Raise it when a rule that goes on reads other numbers, or finds something else in an old
+era."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,12 @@ def era_of(place: int) -> int:
     return place // ERA_REBALANCES
 
 
+def in_era(rebalances: Sequence[Rebalance], number: int, first_place: int) -> Sequence[Rebalance]:
+    """Those of them that are in this era. `first_place`: that of the first one."""
+    begin = max(number * ERA_REBALANCES - first_place, 0)
+    return rebalances[begin : (number + 1) * ERA_REBALANCES - first_place]
+
+
 def judged_eras(
     rebalances: Sequence[Rebalance],
     limits: Limits,
@@ -60,8 +67,7 @@ def judged_eras(
     history, where an era begins; `carried`: from the era before it. `seen_until_ms` as for `detect_group`."""
     first, last = era_of(first_place), era_of(first_place + len(rebalances) - 1)
     for number in range(first, last + 1):
-        begin = max(number * ERA_REBALANCES - first_place, 0)
-        era = rebalances[begin : (number + 1) * ERA_REBALANCES - first_place]
+        era = in_era(rebalances, number, first_place)
         goes_on = number < last
         history = History(
             with_libraries(era), (), limits, None if goes_on else seen_until_ms, carried=carried, goes_on=goes_on

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.kinds import FindingStatus, GroupType, Outcome
 from rebalance_audit.domain.model import Finding, Rebalance
-from rebalance_audit.domain.numbers import cost_of, happened_at_ms, is_counted, standstill_seconds
+from rebalance_audit.domain.numbers import happened_at_ms, is_counted
+from rebalance_audit.domain.publish.group_sums import GroupSums
 from rebalance_audit.domain.tables import SEVERITIES
 
 READS = (
@@ -25,42 +24,53 @@ DAY_MS = 24 * HOUR_MS
 
 
 def group_row(
-    rebalances: Sequence[Rebalance], findings: Sequence[Finding], seen_until_ms: int, team: str | None = None
+    rebalances: Sequence[Rebalance],
+    findings: Sequence[Finding],
+    seen_until_ms: int,
+    team: str | None = None,
+    *,
+    before: Sequence[GroupSums] = (),
+    rates: Mapping[int, int] | None = None,
 ) -> dict[str, Any]:
-    """`rebalances` of one group in order, at least one. Rates count back from the evidence's end, not from now."""
+    """`rebalances` of one group in order, at least one, the latest of all. `before`: what is known of those before
+    them. Rates count back from the evidence's end, not from now; `rates`: by their window, where it may reach back
+    before these rebalances."""
     last = rebalances[-1]
-    counted = [r for r in rebalances if is_counted(r)]
-    settled = next((r for r in reversed(rebalances) if r.outcome in (Outcome.COMPLETED, Outcome.EMPTIED)), last)
-    times = [at_ms for r in counted if (at_ms := happened_at_ms(r)) is not None]
-    pauses = sorted(r.pause_estimate_ms for r in rebalances if r.pause_estimate_ms is not None)
-    loss = cost_of(rebalances)
+    sums = GroupSums.together([*before, GroupSums.of(rebalances)])
+    mode, member_count, resource_count = sums.settled or (last.mode, last.member_count, last.resource_count)
+    if rates is None:
+        times = [at_ms for r in rebalances if is_counted(r) and (at_ms := happened_at_ms(r)) is not None]
+        rates = {window: sum(at_ms > seen_until_ms - window for at_ms in times) for window in (HOUR_MS, DAY_MS)}
+    pauses = [pause_ms for pause_ms, count in sums.pauses for _ in range(count)]
+    still = sums.standstill_seconds
+    loss = sums.cost.total
     still_open = [f for f in findings if f.status == FindingStatus.OPEN]
-    triggers = Counter(r.trigger for r in counted if r.trigger != Cause.UNKNOWN)
+    triggers = sums.triggers
     return {
         "cluster_id": last.cluster_id,
         "group_id": last.group_id,
         "team": team,
         "group_type": last.group_type,
-        "protocol_type": next((r.protocol_type for r in reversed(rebalances) if r.protocol_type), None),
+        "protocol_type": sums.protocol_type,
         "state": _state(last),
-        "mode": settled.mode,
-        "assignor": next((r.assignor for r in reversed(rebalances) if r.assignor), None),
+        "mode": mode,
+        "assignor": sums.assignor,
         "generation_id": last.generation_id,
         "group_epoch": last.group_epoch,
-        "member_count": settled.member_count,
-        "resource_count": settled.resource_count,
-        "first_seen_at_ms": next((at for r in rebalances if (at := happened_at_ms(r)) is not None), None),
-        "last_rebalance_at_ms": next((at for r in reversed(rebalances) if (at := happened_at_ms(r)) is not None), None),
+        "member_count": member_count,
+        "resource_count": resource_count,
+        "first_seen_at_ms": sums.first_at_ms,
+        "last_rebalance_at_ms": sums.last_at_ms,
         "last_rebalance_id": last.rebalance_id,
-        "rebalance_count": len(counted),
-        "rebalance_count_1h": sum(at_ms > seen_until_ms - HOUR_MS for at_ms in times),
-        "rebalance_count_24h": sum(at_ms > seen_until_ms - DAY_MS for at_ms in times),
+        "rebalance_count": sums.rebalance_count,
+        "rebalance_count_1h": rates[HOUR_MS],
+        "rebalance_count_24h": rates[DAY_MS],
         "pause_p50_ms": percentile(pauses, 0.50),
         "pause_p95_ms": percentile(pauses, 0.95),
-        "resource_seconds_estimate": loss.estimate,
-        "resource_seconds_likely_lower": loss.likely_lower,
-        "resource_seconds_likely_upper": loss.likely_upper,
-        "standstill_seconds_estimate": standstill_seconds(rebalances),
+        "resource_seconds_estimate": None if loss is None else loss.estimate,
+        "resource_seconds_likely_lower": None if loss is None else loss.likely_lower,
+        "resource_seconds_likely_upper": None if loss is None else loss.likely_upper,
+        "standstill_seconds_estimate": None if still is None else math.fsum(still),
         "top_trigger": min(triggers, key=lambda t: (-triggers[t], t)) if triggers else None,
         "open_finding_count": len(still_open),
         "worst_severity": max((f.severity for f in still_open), key=SEVERITIES.index, default=None),

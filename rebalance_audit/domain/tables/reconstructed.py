@@ -141,5 +141,6 @@ SILVER_JUDGED_ERA = Table(
         col("era", "int", "From 0: so many times 4,096 rebalances of the group were before it.", required=True),
         col("judged_by", "string", "The version of the judge, and a hash of the group's limits.", required=True),
         col("carried", "string", "The findings that were open as it ended, as JSON.", required=True),
+        col("sums", "string", "What its rebalances add to the group's row of gold.group, as JSON."),
     ),
 )
