@@ -20,8 +20,9 @@ from rebalance_audit.domain.incidents.around import (
     may_end,
     moved_together,
 )
+from rebalance_audit.domain.incidents.broker_faults import ends_of_waiting
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS
-from rebalance_audit.domain.kinds import MemberChange
+from rebalance_audit.domain.kinds import FindingStatus, MemberChange
 from rebalance_audit.domain.model import ConnectTask, Finding, Movement, Rebalance, changed
 from rebalance_audit.domain.numbers import happened_at_ms
 from rebalance_audit.domain.publish.leader_moves import FOLLOWS_WITHIN_MS, LeaderMove
@@ -42,6 +43,8 @@ class RememberedCluster:
         self._ends: list[tuple[int, str]] = []
         """A heap of the moments after which time alone may end an incident. Some are of incidents that changed since:
         beside a busy cluster a thousand are open, and this is asked several times a second."""
+        self._waiting: list[tuple[int, str, int]] = []
+        """A heap of the moments until which failed brokers are blamed, as `ends_of_waiting` gives them."""
         self._of_reassignments: set[str] = set()
         """Open incidents that any moment may end."""
         self._let_go_at_ms = 0
@@ -51,6 +54,8 @@ class RememberedCluster:
         """By group: hosts, addresses and names of its members that left, and topics that grew."""
         self._named: dict[str, set[str]] = defaultdict(set)
         """The groups by these names."""
+        self._past_findings: set[str] = set()
+        """Findings of incidents that were let go. While they are over they belong to no later one."""
         self._changed: dict[str, int] = {}
         self._first_left: dict[str, str] = {}
         """By group whose oldest evidence was let go, the first rebalance that it still has."""
@@ -62,6 +67,7 @@ class RememberedCluster:
             self._findings[group_id].append(finding)
         for group_id, rebalances in rows.groups.items():
             self._name(group_id, rebalances)
+        self._wait_after(rows.leader_moves)
 
     def put(
         self,
@@ -101,10 +107,15 @@ class RememberedCluster:
             move for move in self._rows.leader_moves
             if (self._kept_since(move.group_id) or 0) - FOLLOWS_WITHIN_MS <= move.at_ms < self.moves_since_ms
         ]  # fmt: skip
+        self._wait_after(set(moves) - before)
         for move in before.symmetric_difference(moves):
             at_ms = move.at_ms + min(move.after_ms or 0, 0)
             self._changed[move.group_id] = min(self._changed.get(move.group_id, NOTHING_NEW), at_ms)
         self._rows = replace(self._rows, leader_moves=[*older, *moves])
+
+    def _wait_after(self, moves: Iterable[LeaderMove]) -> None:
+        for waiting in ends_of_waiting(moves, self._rows.limits):
+            heappush(self._waiting, waiting)
 
     def names(self) -> Collection[str]:
         """The groups that anything is remembered of."""
@@ -165,6 +176,9 @@ class RememberedCluster:
             self._take((), found)
         elif self._changed or now_ms != before_ms:
             news, apart = dict(self._changed), False
+            while self._waiting and self._waiting[0][0] < now_ms:
+                _, group_id, began_ms = heappop(self._waiting)
+                news[group_id] = min(news.get(group_id, NOTHING_NEW), began_ms)
             for incident in (self._incidents[incident_id] for incident_id in self._at_an_end(before_ms)):
                 apart = apart or bool(incident.reassignment_ids)
                 news |= {g: min(news.get(g, NOTHING_NEW), incident.first_at_ms) for g in incident.group_ids}
@@ -186,7 +200,10 @@ class RememberedCluster:
         if since_ms <= (self.since_ms or 0):
             return
         self.since_ms = since_ms
-        self._take([i.incident_id for i in known.values() if i.status != "open" and i.last_at_ms < since_ms], ())
+        gone = [i for i in known.values() if i.status != "open" and i.last_at_ms < since_ms]
+        self._past_findings &= {finding.finding_id for found in self._findings.values() for finding in found}
+        self._past_findings.update(finding_id for i in gone if i.rebalance_ids for finding_id in i.finding_ids)
+        self._take([i.incident_id for i in gone], ())
         for group_id, rebalances in list(self._groups.items()):
             kept = _since(rebalances, self._kept_since(group_id))
             if len(kept) == len(rebalances):
@@ -283,8 +300,12 @@ class RememberedCluster:
             tasks=[task for g in listed if g is not None for task in self._tasks.get(g, ())],
             reassignments=self._rows.reassignments if apart else (),
             leader_moves=[move for move in self._rows.leader_moves if move.group_id in groups],
-            findings=[(g, f) for g in listed for f in self._findings.get(g, ()) if is_recent(f, from_ms, shown)],
-        )
+            findings=[
+                (g, f) for g in listed for f in self._findings.get(g, ())
+                if is_recent(f, from_ms, shown)
+                and (f.status == FindingStatus.OPEN or f.finding_id not in self._past_findings)
+            ],
+        )  # fmt: skip
 
     def of_groups(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[KnownIncident]:
         found = {incident_id for group_id in groups for incident_id in self._of_group.get(group_id, ())}

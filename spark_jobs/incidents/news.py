@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.detect import LimitsOf
 from rebalance_audit.domain.incidents.around import NOTHING_NEW, may_end
+from rebalance_audit.domain.incidents.broker_faults import ends_of_waiting
 from rebalance_audit.domain.incidents.symptoms import SYMPTOMS
+from rebalance_audit.domain.publish.leader_moves import FOLLOWS_WITHIN_MS
 from rebalance_audit.warehouse.comparing import differing_rows
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
@@ -22,6 +26,7 @@ from spark_jobs.incidents.rows import (
     REASSIGNMENTS,
     REBALANCES,
     TASKS,
+    moves_of,
     shown_incidents,
 )
 
@@ -91,8 +96,13 @@ def ending(
     before_ms: Mapping[str, int],
     now_ms: Mapping[str, int],
     limits: LimitsOf,
+    leader_moves: pa.Table,
 ) -> Iterator[tuple[str, str | None, int]]:
     """Groups of open incidents that time alone may change."""
+    for cluster_id, moves in moves_of(_recent_failures(leader_moves, before_ms, limits)).items():
+        for until_ms, group_id, began_ms in ends_of_waiting(moves, partial(limits, cluster_id)):
+            if before_ms[cluster_id] <= until_ms < now_ms.get(cluster_id, 0):
+                yield cluster_id, group_id, began_ms
     columns = ["cluster_id", "group_ids", "rebalance_ids", "reassignment_ids", "first_at_ms", "last_at_ms"]
     for row in shown_incidents(warehouse, columns).to_pylist():
         cluster_id, reassignments = row["cluster_id"], row["reassignment_ids"]
@@ -104,6 +114,17 @@ def ending(
         if is_due or any(may_end(row["last_at_ms"], before or 0, now, quiet) for quiet in quiet_ms):
             for group_id in (*row["group_ids"], *((None,) if reassignments else ())):
                 yield cluster_id, group_id, row["first_at_ms"]
+
+
+def _recent_failures(leader_moves: pa.Table, before_ms: Mapping[str, int], limits: LimitsOf) -> pa.Table:
+    """Failures of brokers whose members may have been waited for before. Without a moment before, what is open is
+    worked out anyway."""
+    known = pc.is_in(leader_moves["cluster_id"], pa.array(list(before_ms), pa.string()))
+    found = leader_moves.filter(pc.and_(known, pc.equal(leader_moves["cause"], "broker_failure")))
+    places = found.group_by(["cluster_id", "group_id"]).aggregate([]).to_pylist()
+    quiet_ms = max((limits(place["cluster_id"], place["group_id"]).quiet_ms for place in places), default=0)
+    since_ms = min(before_ms.values(), default=0) - quiet_ms - FOLLOWS_WITHIN_MS
+    return found.filter(pc.field("at_ms") >= since_ms)
 
 
 def _changed_keys(

@@ -64,7 +64,7 @@ def incident_tables(
     incidents are worked out, from the beginning of each cluster."""
     now_ms = seen_until_ms(warehouse)
     news = news_since(warehouse, versions, since_versions or {}, changed, leader_moves)
-    for cluster_id, group_id, at_ms in ending(warehouse, seen_before_ms or {}, now_ms, limits):
+    for cluster_id, group_id, at_ms in ending(warehouse, seen_before_ms or {}, now_ms, limits, leader_moves):
         note(news, cluster_id, group_id, at_ms)
     for (cluster_id, group_id), at_ms in (left or {}).items():
         note(news, cluster_id, group_id, at_ms)

@@ -20,7 +20,7 @@ from tests.live.arrivals import arrivals
 from tests.live.no_past import NoPast
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 8, 11, 20])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 7, 8, 11, 19, 20, 23])
 def test_groups_that_are_folded_one_after_the_other(seed: int) -> None:
     random, of_tables = Random(seed), Random(seed)
     stories, moves = a_fleet(random)
@@ -70,6 +70,23 @@ def test_a_group_that_a_stalled_broker_expired_later_joins_the_incident_of_the_f
         cluster.put(story.group_id, story.rebalances, (), detect_group(story.rebalances, (), seen_until_ms=now_ms))
         found = [i for i in cluster.incidents(now_ms) if i.kind == "coordinator"]
     assert [(i.culprits, i.group_ids) for i in found] == [(("broker 1",), ("a", "b"))]
+
+
+def test_time_alone_makes_a_fault_of_a_broker_that_of_the_members() -> None:
+    """Members of another group expired later through the same broker, so that their incident ends later."""
+    stories = [GroupStory(group_id).joins("c1", "c2", "c3", at_s=-HOUR_S) for group_id in ("orders", "refunds")]
+    moves = [
+        loses_coordinator(story, ["c1", "c2", "c3"], at_s, broker=1)
+        for story, at_s in zip(stories, (0, 50), strict=True)
+    ]
+    cluster = RememberedCluster(ClusterRows(cluster_id=CLUSTER, now_ms=T0_MS), None)
+    for story in stories:
+        findings = detect_group(story.rebalances, (), seen_until_ms=T0_MS + 400_000)
+        cluster.put(story.group_id, story.rebalances, (), findings)
+    cluster.put_moves(moves)
+    for at_s, kinds in ((400, {"coordinator"}), (600, {"coordinator"}), (601, {"coordinator", "member_fault"})):
+        found = cluster.incidents(T0_MS + at_s * 1_000)
+        assert {incident.kind for incident in found if not incident.expected} == kinds
 
 
 @pytest.mark.parametrize("name", ["connect_worker_lost", "rolling_deploy", "storm", "reassign_moves"])

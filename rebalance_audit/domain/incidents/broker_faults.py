@@ -1,13 +1,15 @@
 """Members that a broker put out: it stood still, was cut off or died, and they could not send heartbeats (decisions
-0103 and 0111)."""
+0103, 0111 and 0112)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from rebalance_audit.domain.causes import Cause
-from rebalance_audit.domain.detect.history import History, HistoryStep
+from rebalance_audit.domain.detect.history import History, HistoryStep, Identity
+from rebalance_audit.domain.detect.limits import Limits
+from rebalance_audit.domain.detect.wording import listed
 from rebalance_audit.domain.incidents.episodes import faults_in
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 
@@ -17,11 +19,12 @@ LOADING_MS = 5_000
 """Chosen: so long a new coordinator may load the group before it gives each member a whole session. Measured 0.2 s on a
 lab of three brokers."""
 
-STOOD_STILL = (
+_STOOD_STILL = (
     "Look for what held up {brokers} at that moment: a kill, a paused machine, a long garbage collection, a disk that "
-    "did not answer, a lost network. The members are back; they need no other settings."
+    "did not answer, a lost network. {members}"
 )
-"""What to do about it."""
+_ARE_BACK = "The members are back; they need no other settings."
+_NOT_ALL_BACK = "Members that are back need no other settings; of those that do not return, look at the hosts."
 
 _EXPIRED = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
 
@@ -32,8 +35,8 @@ def expired_by_brokers(history: History, moves: Iterable[LeaderMove]) -> dict[st
 
     A broker that goes on after it stood still expires all whose heartbeats it did not read, and just then is taken for
     failed. If it fails while others go on, the group's commits wait for it, and the heartbeats behind them: members
-    expire within one session of the moment at which it is taken for failed, and are back. Who is not back may have died
-    himself, and is blamed.
+    expire within one session of the moment at which it is taken for failed, and are back. Who is not back in time may
+    have died himself, and is blamed then.
     """
     of_rebalance: dict[str, list[LeaderMove]] = defaultdict(list)
     for move in sorted(moves, key=lambda m: (abs(m.after_ms or 0), m.at_ms, m.topic, m.partition)):
@@ -56,18 +59,43 @@ def _expired(history: History, step: HistoryStep) -> bool:
 
 
 def _in_time(history: History, step: HistoryStep, move: LeaderMove) -> bool:
-    """Whether they expired soon after the broker failed, and came back."""
+    """Whether they expired soon after the broker failed, and came back or still may."""
     failed = {m for t in step.rebalance.triggers if t.trigger in _EXPIRED for m in t.members}
     sessions = [history.member(m).session_timeout_ms or SESSION_MS for m in failed]
     assert move.after_ms is not None  # else it is no failure before a rebalance
     if move.after_ms > max(sessions, default=SESSION_MS) + LOADING_MS:
         return False
+    return not not_back(history, step) or history.now_ms <= back_until_ms(move, history.limits.quiet_ms)
+
+
+def not_back(history: History, step: HistoryStep) -> set[Identity]:
+    """Members that failed in this rebalance and did not join within the quiet time of an incident."""
     missing = set(faults_in(history, step))
     for later in history.steps[step.index :]:
         if later.first_at_ms - step.at_ms > history.limits.quiet_ms or not missing:
             break
         missing.difference_update(later.joined)
-    return not missing
+    return missing
+
+
+def back_until_ms(move: LeaderMove, quiet_ms: int) -> int:
+    """Until when members may return that expired in the rebalance around this failure."""
+    return move.at_ms + (move.after_ms or 0) + quiet_ms
+
+
+def ends_of_waiting(moves: Iterable[LeaderMove], limits: Callable[[str], Limits]) -> Iterator[tuple[int, str, int]]:
+    """The last moments at which a failed broker is blamed for members that are not back, each with the group and with
+    the begin of the rebalance: after them time alone may make the fault the members'."""
+    for move in moves:
+        if move.is_failure_before and not move.is_failure_at_once:
+            until_ms = back_until_ms(move, quiet_ms := limits(move.group_id).quiet_ms)
+            yield until_ms, move.group_id, until_ms - quiet_ms
+
+
+def advice(brokers: Iterable[int], missing: int) -> str:
+    """What to do about brokers that put out members, of which so many are not back."""
+    named = listed([f"broker {broker}" for broker in brokers])
+    return _STOOD_STILL.format(brokers=named, members=_NOT_ALL_BACK if missing else _ARE_BACK)
 
 
 def by_group(moves: Iterable[LeaderMove]) -> Mapping[str, list[LeaderMove]]:

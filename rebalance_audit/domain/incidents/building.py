@@ -10,9 +10,7 @@ from rebalance_audit.domain.causes import COORDINATOR_FAILED, MEMBER_FAILED, Cau
 from rebalance_audit.domain.detect import client_advice
 from rebalance_audit.domain.detect.finding import capped
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, identity
-from rebalance_audit.domain.detect.wording import listed
-from rebalance_audit.domain.incidents import titles, words
-from rebalance_audit.domain.incidents.broker_faults import STOOD_STILL, by_group, expired_by_brokers
+from rebalance_audit.domain.incidents import broker_faults, titles, words
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, episodes, faults_in
 from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident, Link
 from rebalance_audit.domain.incidents.poison_record import poison_record
@@ -67,11 +65,11 @@ def troubles_in(rows: ClusterRows) -> tuple[list[Trouble], list[Alone]]:
     """All troubles with their findings, and the findings that belong to none."""
     found: list[Episode] = []
     failures: dict[str, LeaderMove] = {}
-    moves = by_group(rows.leader_moves)
+    moves = broker_faults.by_group(rows.leader_moves)
     for group_id, rebalances in sorted(rows.groups.items()):
         if rebalances:
             history = History(rebalances, (), rows.limits(group_id), rows.now_ms)
-            expired = expired_by_brokers(history, moves.get(group_id, ()))
+            expired = broker_faults.expired_by_brokers(history, moves.get(group_id, ()))
             failures |= expired
             brokers = {rebalance_id: move.previous_leader for rebalance_id, move in expired.items()}
             found += [e for e in episodes(history, brokers) if e.steps]
@@ -335,7 +333,7 @@ def _still_waits(task: ConnectTask, until_ms: int) -> bool:
 
 def _advice(trouble: Trouble, findings: Sequence[Finding], *, expected: bool) -> str:
     if trouble.standstills:
-        return STOOD_STILL.format(brokers=listed([f"broker {b}" for b in titles.brokers_that_stood_still(trouble)]))
+        return broker_faults.advice(titles.brokers_that_stood_still(trouble), len(titles.not_back_of(trouble)))
     if not expected and (advice := next((f.advice for f in findings if f.advice), None)):
         return " ".join(filter(None, (poison_record(trouble), advice)))
     if expected and trouble.kind == "deploy":

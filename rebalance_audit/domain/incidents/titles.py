@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from rebalance_audit.domain.causes import COORDINATOR_FAILED, FOLLOW_UPS, MEMBER_FAILED, Cause, phrase_of
 from rebalance_audit.domain.detect.history import Identity, host_of, identity, is_loopback, worker_name
 from rebalance_audit.domain.detect.wording import counted, duration, folded, listed, shown
+from rebalance_audit.domain.incidents.broker_faults import not_back
 from rebalance_audit.domain.incidents.episodes import Episode, faults_in, is_own_rewrite
 from rebalance_audit.domain.incidents.troubles import Trouble
 from rebalance_audit.domain.model import Trigger
@@ -89,10 +90,11 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
             expired = {(e.group_id, who) for e, s in trouble.steps for who in faults_in(e.history, s)}
             brokers = brokers_that_stood_still(trouble)
             failed, were = f"Broker {listed([*map(str, brokers)])}", "was" if len(brokers) == 1 else "were"
-            members = f"{counted(len(expired), 'member')} of {where}"
+            members, missing = f"{counted(len(expired), 'member')} of {where}", len(not_back_of(trouble))
+            back = f"; {missing} of them {'is' if missing == 1 else 'are'} not back" if missing else ""
             if all(move.is_failure_at_once for move in trouble.standstills):
-                return f"{failed} stood still or {were} cut off, and expired {members}"
-            return f"{failed} died, stood still or {were} cut off; {members} expired through that"
+                return f"{failed} stood still or {were} cut off, and expired {members}{back}"
+            return f"{failed} died, stood still or {were} cut off; {members} expired through that{back}"
         case "coordinator":
             brokers = sorted({m.previous_leader for m in trouble.leader_moves if m.previous_leader is not None})
             away = f" away from broker {', '.join(map(str, brokers))}" if brokers else ""
@@ -114,6 +116,13 @@ def causes_of_storm(trouble: Trouble) -> list[Trigger]:
 def cause_of_storm(trouble: Trouble) -> str:
     causes = causes_of_storm(trouble)
     return causes[0].trigger if causes else Cause.UNKNOWN
+
+
+def not_back_of(trouble: Trouble) -> set[tuple[str, Identity]]:
+    """Members that brokers put out and that did not return, each with its group."""
+    own = {move.rebalance_id for move in trouble.standstills}
+    steps = [(e, s) for e, s in trouble.steps if s.rebalance.rebalance_id in own]
+    return {(e.group_id, who) for e, s in steps for who in not_back(e.history, s)}
 
 
 def brokers_that_stood_still(trouble: Trouble) -> list[int]:

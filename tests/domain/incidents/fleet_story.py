@@ -46,6 +46,8 @@ def a_fleet(random: Random) -> tuple[list[GroupStory], list[LeaderMove]]:
             if (group, at_s) in brokers:
                 members = sorted(here) if what == "is expired" else []
                 found.append(loses_coordinator(story, members, at_s, brokers[group, at_s]))
+                if brokers[group, at_s] == 1:
+                    here.difference_update(members[2:])
             elif what == "grows":
                 story.meets_again(at_s=at_s, because="topic_metadata_changed", grown_topics=(client,))
             elif client in here and len(here) > 1:
@@ -65,13 +67,16 @@ def _grow_a_topic(random: Random, events: dict[str, list[tuple[float, str, str]]
 
 
 def loses_coordinator(story: GroupStory, expired: list[str], at_s: float, broker: int) -> LeaderMove:
-    """Its broker goes, or stood still and expires these members, which are back at once."""
+    """Its broker goes, or stood still and expires these members. They are back at once; of broker 1 only two are, which
+    died some seconds before they expired."""
     if not expired:
         story.meets_again(at_s=at_s, because="coordinator_failover")
         return _coordinator_moved(story, at_s, broker)
     story.meets_again(at_s=at_s, because="member_session_expired", left=expired)
     move = replace(_coordinator_moved(story, at_s, broker), cause="broker_failure", elected=None, is_cause=False)
-    story.joins(*expired, at_s=at_s + 1)
+    story.joins(*(expired[:2] if broker == 1 else expired), at_s=at_s + 1)
+    if broker == 1:
+        return replace(move, at_ms=move.at_ms - 4_000, after_ms=4_000)
     if broker:
         return move
     # Broker 0 only followed the group's partition: they expire before it is taken for failed.

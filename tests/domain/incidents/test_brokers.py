@@ -59,11 +59,12 @@ def test_groups_whose_coordinator_dies_are_one_incident_of_that_broker() -> None
     assert not found[0].expected
 
 
-def expired_at_once(group_id: str, **more: object) -> tuple[GroupStory, LeaderMove]:
-    """All members expire at T0; half a second later the broker is taken for failed."""
+def expired_at_once(group_id: str, *, comes_back: bool = True, **more: object) -> tuple[GroupStory, LeaderMove]:
+    """All members expire at T0; half a second later the broker is taken for failed, and they are back."""
     story = a_group(group_id).meets_again(at_s=0, because="member_session_expired", left=("c1", "c2"))
     values: dict[str, object] = {"cause": "broker_failure", "elected": None, "is_cause": False, "after_ms": -500}
-    return story, move(story.rebalances[-1].rebalance_id, group_id, **values | more)
+    failure = move(story.rebalances[-1].rebalance_id, group_id, **values | more)
+    return story.joins("c1", "c2", at_s=1) if comes_back else story, failure
 
 
 def test_members_that_a_broker_expires_as_it_is_taken_for_failed_did_not_fail() -> None:
@@ -80,7 +81,7 @@ def test_members_that_a_broker_expires_as_it_is_taken_for_failed_did_not_fail() 
 
 @pytest.mark.parametrize("more", [{"after_ms": -1_001}, {"after_ms": 1_001}, {"after_ms": None}, {"cause": "shutdown"}])
 def test_members_that_expire_at_another_moment_than_the_broker_failed_themselves(more: dict[str, object]) -> None:
-    story, failure = expired_at_once("a", **more)
+    story, failure = expired_at_once("a", comes_back=False, **more)
     found, _ = incidents_and_marks(story, leader_moves=[failure])
     assert [(i.kind, i.culprits) for i in found] == [("member_fault", ("c1", "c2"))]
 
@@ -116,6 +117,22 @@ def test_members_that_expire_behind_commits_that_wait_for_a_failed_broker_did_no
         "Broker 3 died, stood still or was cut off; 2 members of 2 groups (a and b) expired through that"
     )
     assert (found[0].severity, found[0].expected) == ("warning", False)
+
+
+def test_a_member_that_may_still_come_back_is_not_blamed_yet() -> None:
+    """It expires 5 s after the broker was taken for failed; it may come back for ten minutes from then on."""
+    story, failure = expired_later("a", 5, comes_back=False)
+    found = {
+        until_s: incidents_and_marks(story, leader_moves=[failure], until_s=until_s)[0][0] for until_s in (5, 605, 606)
+    }
+    for at_s in (5, 605):
+        assert (found[at_s].kind, found[at_s].culprits, found[at_s].status) == ("coordinator", ("broker 3",), "open")
+        assert found[at_s].title == (
+            "Broker 3 died, stood still or was cut off; 1 member of a expired through that; 1 of them is not back"
+        )
+        assert "of those that do not return, look at the hosts" in (found[at_s].advice or "")
+    assert (found[606].kind, found[606].culprits) == ("member_fault", ("c1",))
+    assert len({incident.incident_id for incident in found.values()}) == 1
 
 
 def test_two_brokers_that_fail_one_after_the_other_are_two_incidents() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from spark_jobs.incidents.around import StoredCluster
 from spark_jobs.incidents.known import KnownIncidents
 from spark_jobs.incidents.tables import incident_tables
 from tests.domain.detect.group_story import CLUSTER, T0_MS, GroupStory
-from tests.domain.incidents.fleet_story import a_fleet
+from tests.domain.incidents.fleet_story import a_fleet, loses_coordinator
 
 HOUR_S = 3_600
 SILVER = ("silver.measured_rebalance", "silver.connect_task", "silver.finding", "silver.reassignment")
@@ -211,6 +212,24 @@ def test_an_open_incident_is_over_when_time_alone_has_passed(tmp_path: Path, mon
     assert states() == ["open"]
     history.publish(stories, until_s=HOUR_S)
     assert states() == ["over"]
+
+
+def test_time_alone_makes_a_fault_of_a_broker_that_of_the_members(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members of another group expired later through the same broker, so that their incident ends later. No finding
+    that ends meanwhile is news either."""
+    monkeypatch.setattr(sys.modules[__name__], "detect_group", lambda *rebalances, **until: [])
+    stories = [GroupStory(group_id).joins("c1", "c2", "c3", at_s=-HOUR_S * 5) for group_id in ("orders", "refunds")]
+    moves = [
+        loses_coordinator(story, ["c1", "c2", "c3"], at_s, broker=1)
+        for story, at_s in zip(stories, (0, 50), strict=True)
+    ]
+    history = Published(tmp_path, monkeypatch)
+    for until_s, kinds in ((400, {"coordinator"}), (599, {"coordinator"}), (601, {"coordinator", "member_fault"})):
+        history.publish(stories, until_s, moves)
+        assert history.rows("gold.incident", "incident_id") == whole(stories, history.now_ms, moves)[0]
+        assert {r["kind"] for r in history.rows("gold.incident", "incident_id") if not r["expected"]} == kinds
 
 
 @few_or_many
