@@ -36,6 +36,8 @@ def group(rebalances: pd.DataFrame, causes: Sequence[CauseShare], unit: str, spa
         return fill("No rebalance was seen in these {t}.", t=length)
     real = counted(rebalances)
     parts = [fill("<b>{n} in {t}</b>{why}.", n=words.count(len(real), "rebalance"), t=length, why=_why(causes))]
+    if rebalances.iloc[-1]["outcome"] == Outcome.OPEN:
+        parts.append(Html("It has not ended." if len(real) == 1 else "The last has not ended."))
     parts.append(_cost(rebalances, unit))
     expected = int(real["expected"].sum())
     if expected:

@@ -230,6 +230,8 @@ if in_time:
 if causes:
     page.heading("Why")
     st.html(bars.rows_html(cause_rows(causes, unit)))
+    if incidents:
+        page.note("Each rebalance of an incident counts for the incident's root cause.")
 pause_bars(rebalances, span)
 if len(rebalances):
     page.heading("Rebalances, newest first")

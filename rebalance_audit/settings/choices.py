@@ -18,8 +18,8 @@ from rebalance_audit.settings.reading import SettingsError, revealed
 
 _SOURCES = ("collect", "watch")
 """Verbs that read a cluster; its part of the file gives the defaults of their options."""
-_LOOKS_WHERE_IT_IS_TOLD = "whatif"
-"""A warehouse is one of its places, and a default beside another place would make two."""
+_LOOK_WHERE_THEY_ARE_TOLD = ("explain", "whatif")
+"""A warehouse is one of their places, and a default beside another place would make two."""
 _RECEIVERS = ("alert", "watch")
 """Verbs that send alerts: their `--to`."""
 
@@ -31,7 +31,7 @@ def option_defaults(settings: Settings, verb: str, cluster: str | None) -> dict[
     client properties that librdkafka has no equal of.
     """
     found: dict[str, Any] = {}
-    if settings.warehouse is not None and verb != _LOOKS_WHERE_IT_IS_TOLD:
+    if settings.warehouse is not None and verb not in _LOOK_WHERE_THEY_ARE_TOLD:
         found["warehouse"] = settings.warehouse
     if verb == "maintain":
         kept = settings.retention

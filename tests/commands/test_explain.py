@@ -38,6 +38,19 @@ def test_explain_shows_every_rebalance_of_a_recorded_group(call: Any) -> None:
     assert "no logs were given" not in result.out
 
 
+@pytest.mark.parametrize("group", [[], ["stormy-app"]])
+def test_explain_judges_by_the_limits_of_the_settings(call: Any, tmp_path: Path, group: list[str]) -> None:
+    storm = ["explain", *group, "--evidence", GOLDEN / "4.3.0" / "storm", "-q"]
+    assert "stormy-app rebalanced" in " ".join(call(*storm).out.split())
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(
+        "warehouse: /nowhere\nlimits:\n  - {group: 'stormy-*', storm_short_count: 500, storm_long_count: 500}\n"
+    )
+    result = call(*storm, "--config", settings)
+    assert result.status == 0
+    assert "stormy-app rebalanced" not in " ".join(result.out.split())
+
+
 def test_explain_without_logs_says_what_it_lacks(call: Any, tmp_path: Path) -> None:
     (tmp_path / "data").symlink_to(EAGER / "data")
     result = call("explain", "orders-app", "--evidence", tmp_path)

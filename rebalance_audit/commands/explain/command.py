@@ -58,6 +58,7 @@ def explain(
     bounds: Annotated[bool, typer.Option("--bounds", help="Show hard bounds beside the likely ranges.")] = False,
     output: Annotated[Output, typer.Option("-o", "--output", help="table is the text for people.")] = Output.TABLE,
     quiet: options.Quiet = False,
+    config: options.Config = None,
 ) -> None:
     """Why a group rebalanced, or a partition was reassigned.
 
@@ -68,6 +69,9 @@ def explain(
     Reads an evidence folder, a data directory or a running cluster, and needs no warehouse and no Spark; or, with -w,
     what a warehouse holds.
     """
+    from rebalance_audit.commands.pipeline import stage_settings
+    from rebalance_audit.domain.detect import DEFAULT_OF
+
     if [group is None, reassignment is None, plan is None].count(False) > 1:
         raise UsageError("Explain one thing: GROUP, or --reassignment TOPIC[-PARTITION], or --plan FILE.")
     last_ms = None if last is None else options.duration_ms(last)
@@ -80,6 +84,7 @@ def explain(
         bounds=bounds,
         output=output,
         quiet=quiet,
+        limits=stage_settings(config).get("limits", DEFAULT_OF),
     )
     if warehouse is not None:
         options.one_place(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ingest.readings import SourceReading
     from rebalance_audit.commands.explain.group_reading import GroupReading
     from rebalance_audit.commands.explain.places import Places, Shown
+    from rebalance_audit.domain.detect import LimitsOf
     from rebalance_audit.domain.gather.clocks import NodeClock
     from rebalance_audit.domain.gather.groups import Gathered
     from rebalance_audit.domain.incidents import Incident
@@ -41,7 +42,7 @@ def explain_group(group: str, places: Places, shown: Shown) -> None:
             )  # fmt: skip
         else:
             reading = from_folder(places.folder(), group, progress)
-        answer = answer_for(reading)
+        answer = answer_for(reading, shown.limits)
     say(group, answer, answer.moves, shown)
 
 
@@ -171,10 +172,11 @@ class GroupAnswer:
         )  # fmt: skip
 
 
-def answer_for(reading: GroupReading) -> GroupAnswer:
-    """Read, reconstruct, measure and judge. Raises CommandError if the group is not in evidence."""
+def answer_for(reading: GroupReading, limits: LimitsOf | None = None) -> GroupAnswer:
+    """Read, reconstruct, measure and judge, by these limits or the default ones. Raises CommandError if the group is
+    not in evidence."""
     from rebalance_audit.commands.explain.group_reading import not_found
-    from rebalance_audit.domain.detect import DEFAULT, detect_group
+    from rebalance_audit.domain.detect import DEFAULT_OF, detect_group
     from rebalance_audit.domain.gather.groups import gather
     from rebalance_audit.domain.incidents import ClusterRows, incidents_of
     from rebalance_audit.domain.measure.pauses import measure
@@ -197,7 +199,8 @@ def answer_for(reading: GroupReading) -> GroupAnswer:
     ends = [s.to_at_ms for s in sources if s.to_at_ms is not None]
     ends += [line.at_ms for line in evidence.lines if line.at_ms is not None]
     until_ms = time.time_ns() // 1_000_000 if reading.is_live else max(ends, default=None)
-    findings = detect_group(rebalances, found.connect_tasks, DEFAULT, seen_until_ms=until_ms)
+    own = (limits or DEFAULT_OF)(reading.cluster_id, reading.group_id)
+    findings = detect_group(rebalances, found.connect_tasks, own, seen_until_ms=until_ms)
     moves = moves_beside(reading, rebalances)
     incidents, _ = incidents_of(
         ClusterRows(
@@ -207,7 +210,7 @@ def answer_for(reading: GroupReading) -> GroupAnswer:
             tasks=found.connect_tasks,
             leader_moves=moves,
             findings=[(reading.group_id, f) for f in findings],
-            limits=lambda group_id: DEFAULT,
+            limits=lambda group_id: own,
         )
     )
     return GroupAnswer(

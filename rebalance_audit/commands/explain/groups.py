@@ -16,6 +16,7 @@ from rebalance_audit.commands.output import output_width, styled, visible, write
 if TYPE_CHECKING:
     from ingest.readings import SourceReading
     from rebalance_audit.commands.explain.places import Places, Shown
+    from rebalance_audit.domain.detect import LimitsOf
     from rebalance_audit.domain.explain.standstills import StandstillStory
     from rebalance_audit.domain.incidents import Incident
     from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, SourceLine, SourceRecord
@@ -48,7 +49,7 @@ def explain_groups(places: Places, shown: Shown) -> None:
         raise UsageError("--metadata is for reassignments; give --reassignment TOPIC[-PARTITION] with it.")
     with meter("explain", quiet=shown.quiet, unit="items") as progress:
         progress(0, 0, "reading all groups")
-        cluster_id, groups, incidents = _judged(_read(places), shown.last_ms)
+        cluster_id, groups, incidents = _judged(_read(places), shown.last_ms, shown.limits)
     standstills = standstill_stories(r for found in groups.values() for r in found)
     write_groups([_cost_row(cluster_id, g, found) for g, found in groups.items()], incidents, standstills, shown)
 
@@ -120,7 +121,9 @@ def _read(places: Places) -> _Everything:
     )  # fmt: skip
 
 
-def _judged(read: _Everything, last_ms: int | None) -> tuple[str, dict[str, Sequence[Rebalance]], list[Incident]]:
+def _judged(
+    read: _Everything, last_ms: int | None, limits: LimitsOf
+) -> tuple[str, dict[str, Sequence[Rebalance]], list[Incident]]:
     from rebalance_audit.commands.explain.group_reading import no_group_in
     from rebalance_audit.domain.detect import detect_group
     from rebalance_audit.domain.gather.groups import gather
@@ -142,12 +145,20 @@ def _judged(read: _Everything, last_ms: int | None) -> tuple[str, dict[str, Sequ
         found = reconstruct(evidence)
         groups[evidence.group_id] = rebalances = [measure(r) for r in found.rebalances]
         tasks += found.connect_tasks
+        own = limits(read.cluster_id, evidence.group_id)
         findings += [
-            (evidence.group_id, f) for f in detect_group(rebalances, found.connect_tasks, seen_until_ms=until_ms)
+            (evidence.group_id, f) for f in detect_group(rebalances, found.connect_tasks, own, seen_until_ms=until_ms)
         ]
     now_ms = until_ms or max((happened_at_ms(r) or 0 for found in groups.values() for r in found), default=0)
     incidents, _ = incidents_of(
-        ClusterRows(cluster_id=read.cluster_id, now_ms=now_ms, groups=groups, tasks=tasks, findings=findings)
+        ClusterRows(
+            cluster_id=read.cluster_id,
+            now_ms=now_ms,
+            groups=groups,
+            tasks=tasks,
+            findings=findings,
+            limits=lambda group_id: limits(read.cluster_id, group_id),
+        )
     )
     if last_ms is not None:
         since_ms = now_ms - last_ms
@@ -212,5 +223,5 @@ def _lines(row: dict[str, Any], width: int, with_cluster: bool) -> list[str]:
     lost = "downtime not known" if cost is None else f"{cost:,.1f} {row['unit']}-seconds lost"
     what = f"{row['severity']}, {row['status']}: {shown(row['incident'], 300)}" if row["incident"] else _nothing(row)
     where = f" @ {shown(row['cluster_id'], 40)}" if with_cluster else ""
-    head = f"{shown(row['group_id'], 60)}{where}   {counted(row['rebalance_count'], 'rebalance')}, {lost}"
+    head = f"{shown(row['group_id'], 60)}{where}   {counted(row['rebalance_count'], 'rebalance')} in all, {lost}"
     return [*hanging(head, width, 3), *hanging(f"   {what}", width, 3)]

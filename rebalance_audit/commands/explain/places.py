@@ -13,6 +13,7 @@ from rebalance_audit.commands.options import Output
 
 if TYPE_CHECKING:
     from ingest.folders import EvidenceFolder
+    from rebalance_audit.domain.detect import LimitsOf
     from rebalance_audit.domain.reassign import ReassignmentHistory
 
 WAYS = "-w W, -b HOST:PORT, --evidence DIR, or --data-dir D --node N"
@@ -28,6 +29,8 @@ class Shown:
     bounds: bool
     output: Output
     quiet: bool
+    limits: LimitsOf
+    """By which evidence is judged; a warehouse was judged when it was filled."""
 
 
 @dataclass(slots=True, kw_only=True)

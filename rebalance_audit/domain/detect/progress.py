@@ -8,7 +8,7 @@ from rebalance_audit.domain.detect.history import History, HistoryStep, bursts, 
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import clock, counted, duration, listed
 from rebalance_audit.domain.kinds import GroupType, MemberChange, Outcome, Severity
-from rebalance_audit.domain.model import Finding, Rebalance
+from rebalance_audit.domain.model import Finding, Member, Rebalance
 
 
 def stuck(history: History) -> list[Finding]:
@@ -49,15 +49,38 @@ def stuck(history: History) -> list[Finding]:
                 last_seen_at_ms=max(end_ms, since_ms),
             ),
             severity=Severity.CRITICAL if is_open else Severity.WARNING,
-            title=f"{history.group} {'is' if is_open else 'was'} stuck at {number(r)}: {phase} for "
-            f"{duration(lasted_ms)}, "
-            f"its own timeout is {duration(timeout_ms)}",
+            title=f"{history.group}{'' if is_open else ' was'} stuck at {number(r)}: {phase} for "
+            f"{duration(lasted_ms)}, its own timeout is {duration(timeout_ms)}",
             numbers={"duration_ms": lasted_ms, "timeout_ms": timeout_ms},
-            advice="Look at the coordinator's log for this group, and at the members that have not joined; if none of "
-            "them answers, restart the member that has been in the group longest.",
+            advice=_to_look_at(history, step),
             evidence=refs_of((step,)),
         )
     return found
+
+
+def _to_look_at(history: History, step: HistoryStep) -> str:
+    """Classic logs name who joins anew, and nobody who joins again: those that were there before are all that is known
+    of those that are waited for."""
+    r = step.rebalance
+    if r.joined_at_ms is not None and r.outcome == Outcome.OPEN:
+        leader = "" if r.leader_member_id is None else f", {label(history.member(r.leader_member_id))}"
+        return (
+            f"Look at the group's leader{leader}: all have joined, and it has not sent their assignment. If it does "
+            "not answer, restart it."
+        )
+    newcomers = _newcomers(history, step)
+    began = f", at {listed(newcomers)}, whose joining began it," if newcomers else ""
+    known = [label(m) for m in _members_before(history, step) if m.change != MemberChange.LEFT]
+    there = f" ({listed(known)} {'was' if len(known) == 1 else 'were'} there before)" if known else ""
+    return (
+        f"Look at the coordinator's log for this group{began} and at the members that have not joined{there}; if none "
+        "of them answers, restart the member that has been in the group longest."
+    )
+
+
+def _newcomers(history: History, step: HistoryStep) -> list[str]:
+    joined = [m for t in step.rebalance.triggers if t.trigger == Cause.MEMBER_JOINED for m in t.members]
+    return list(dict.fromkeys(label(history.member(m)) for m in joined))
 
 
 def join_phase_failed(history: History) -> list[Finding]:
@@ -71,8 +94,7 @@ def join_phase_failed(history: History) -> list[Finding]:
         if not failures:
             continue
         is_open = r.outcome == Outcome.OPEN
-        joiners = [history.member(m) for t in r.triggers if t.trigger == Cause.MEMBER_JOINED for m in t.members]
-        names = list(dict.fromkeys(label(m) for m in joiners))
+        names = _newcomers(history, step)
         began = f" since {clock(r.started_at_ms)}" if is_open and r.started_at_ms is not None else ""
         by = f"; it began when {listed(names)} joined" if names else ""
         found += history.finding(
@@ -210,13 +232,18 @@ def _causes(rebalance: Rebalance) -> set[str]:
 
 def _timeout_ms(history: History, step: HistoryStep) -> int:
     """The longest rebalance timeout of its members, else of those before it, else Kafka's default."""
-    before = step.index - 1
-    while before >= 0 and not history.steps[before].rebalance.members:
-        before -= 1
-    for members in (step.rebalance.members, history.steps[before].rebalance.members if before >= 0 else ()):
+    for members in (step.rebalance.members, _members_before(history, step)):
         timeouts = [m.rebalance_timeout_ms for m in members if m.rebalance_timeout_ms is not None]
         if timeouts:
             return max(timeouts)
     if step.rebalance.protocol_type == "connect":
         return history.limits.worker_rebalance_timeout_default_ms
     return history.limits.rebalance_timeout_default_ms
+
+
+def _members_before(history: History, step: HistoryStep) -> tuple[Member, ...]:
+    """Of the last rebalance before it that has any."""
+    before = step.index - 1
+    while before >= 0 and not history.steps[before].rebalance.members:
+        before -= 1
+    return history.steps[before].rebalance.members if before >= 0 else ()

@@ -214,8 +214,8 @@ def _summary(rebalances: Sequence[Rebalance], seen_from_ms: int | None, seen_unt
     times = [t for r in rebalances for t in (r.started_at_ms, r.assigned_at_ms, r.ended_at_ms) if t is not None]
     span = ""
     if len(times) > 1 and max(times) > min(times):
-        span = f" in {duration(max(times) - min(times))}"
-    text = f"{counted(len(attempts), 'rebalance')}{span}"
+        span = f", in {duration(max(times) - min(times))}"
+    text = f"{counted(len(attempts), 'rebalance')} in all{span}"
     rewrites = sum(r.kind == RebalanceKind.STATIC_REWRITE for r in rebalances)
     if rewrites:
         text += f" and {counted(rewrites, 'return')} of static members"

@@ -28,6 +28,31 @@ def _only(story: GroupStory, rule_id: str) -> Finding:
     return found
 
 
+def test_a_stuck_group_names_who_joined_and_who_was_there_before() -> None:
+    """Logs name a newcomer, and no member that joins again: of c1 and c2 either may be waited for."""
+    waits = a_group().joins("c1", "c2", at_s=0).starts_and_does_not_end(at_s=60).seen_until(660)
+    newcomer = replace(waits.rebalances[-1].triggers[0], members=("c3-a708854f-6e45-4e90-8a43-003bcab1c4bb",))
+    waits.last(triggers=(newcomer,))
+    found = _only(waits, "RB011")
+    assert found.title.startswith("orders stuck at generation ")
+    assert found.advice == (
+        "Look at the coordinator's log for this group, at c3, whose joining began it, and at the members that have "
+        "not joined (c1 (/10.0.0.9) and c2 (/10.0.0.9) were there before); if none of them answers, restart the member "
+        "that has been in the group longest."
+    )
+    nobody = a_group().starts_and_does_not_end(at_s=0).last(members=(), triggers=()).seen_until(360)
+    assert "and at the members that have not joined; if" in (_only(nobody, "RB011").advice or "")
+
+
+def test_a_group_whose_members_have_all_joined_waits_for_its_leader() -> None:
+    waits = a_group().joins("c1", "c2", at_s=0).starts_and_does_not_end(at_s=60).seen_until(660)
+    waits.last(joined_at_ms=waits.rebalances[-1].started_at_ms, leader_member_id=waits.rebalances[0].leader_member_id)
+    found = _only(waits, "RB011")
+    assert "waiting for its leader's assignment" in found.title
+    assert (found.advice or "").startswith("Look at the group's leader")
+    assert "have not joined" not in (found.advice or "")
+
+
 def test_a_session_expiry_names_who_the_timeout_and_the_cost_with_its_bounds() -> None:
     found = _only(a_group().joins("c1", "c2", "c3", at_s=0).vanishes("c3", at_s=60, gone_pause_ms=12_310), "RB007")
     assert found.title == (

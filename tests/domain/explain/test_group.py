@@ -90,7 +90,7 @@ def test_a_killed_member_is_explained_as_the_design_shows_it() -> None:
     )
     assert text == (
         "orders   consumer group, classic, eager (range), 2 members\n"
-        "2 rebalances in 10 min 1 s; 24.9 partition-seconds lost.\n"
+        "2 rebalances in all, in 10 min 1 s; 24.9 partition-seconds lost.\n"
         "Hard bounds of what was lost, which no truth passes: [20.1 … 27.0].\n"
         "\n"
         "2025-11-21 14:03:12 UTC  generation 6 → 7   a member's session expired       worst partition 12.31 s\n"
@@ -156,7 +156,9 @@ def test_a_run_of_skipped_numbers_is_one_entry_between_its_neighbours() -> None:
     text = explain_text(explain("orders", story.rebalances))
     assert "between 2025-11-21 04:40:00 UTC and 2025-11-21 04:50:00 UTC  generations 2 … 41   not seen\n" in text
     assert "generation 1 → 42   a member joined" in text
-    assert text.startswith("orders   consumer group, classic, eager (range), 2 members\n2 rebalances in 10 min;")
+    assert text.startswith(
+        "orders   consumer group, classic, eager (range), 2 members\n2 rebalances in all, in 10 min;"
+    )
 
 
 def test_nothing_seen_is_said_with_what_was_looked_at() -> None:
