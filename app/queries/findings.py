@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from app.answers.rows import FindingFilter, FindingRow, FindingSums
 from app.queries.tables import Tables, finding_of, made
@@ -11,7 +10,6 @@ from app.queries.tables import Tables, finding_of, made
 MOST_SUBJECTS = 1_000
 """To choose from."""
 MOST_ON_A_PAGE = 20
-_OF_EXPIRED_MEMBERS = ("RB007", "RB009")
 _TEAMS = "(SELECT cluster_id, group_id, any_value(team) AS team FROM flat.group WHERE team IS NOT NULL GROUP BY ALL) g"
 """Most fleets have none: then there is nothing to join."""
 _WITH_TEAM = f"gold.finding f LEFT JOIN {_TEAMS} ON g.cluster_id = f.cluster_id AND g.group_id = f.group_id"
@@ -30,7 +28,7 @@ class FindingQuestions(Tables):
         rows = self.advised(
             f"SELECT f.*, g.team FROM {_WITH_TEAM.replace('gold.finding', f'({chosen})')} ORDER BY {_ORDER}", params
         )
-        return self._found(rows)
+        return [finding_of(row) for row in rows]
 
     def finding_count(self, asked: FindingFilter) -> int:
         where, params = _condition(asked)
@@ -65,30 +63,14 @@ class FindingQuestions(Tables):
         """In this order, as far as they are there."""
         asked = "SELECT * FROM gold.finding WHERE cluster_id = ? AND list_contains(?::VARCHAR[], finding_id)"
         rows = self.advised(asked, (cluster_id, list(finding_ids)))
-        by_id = {f.finding_id: f for f in self._found(rows)}
+        by_id = {f.finding_id: f for f in map(finding_of, rows)}
         return [by_id[f] for f in finding_ids if f in by_id]
 
     def finding(self, cluster_id: str, finding_id: str) -> FindingRow | None:
         rows = self.advised(
             "SELECT * FROM gold.finding WHERE cluster_id = ? AND finding_id = ?", (cluster_id, finding_id)
         )
-        return self._found(rows)[0] if rows else None
-
-    def _found(self, rows: Sequence[dict[str, Any]]) -> list[FindingRow]:
-        """Members that expired through a broker have its incident's advice: theirs would send somebody to their
-        hosts."""
-        expired = {(row["cluster_id"], row["finding_id"]) for row in rows if row["rule_id"] in _OF_EXPIRED_MEMBERS}
-        if expired:
-            broker = self.rows(
-                "SELECT cluster_id, unnest(finding_ids) AS finding_id, advice FROM flat.incident"
-                " WHERE kind = 'coordinator' AND cluster_id IN (SELECT unnest(?::VARCHAR[]))",
-                ([cluster_id for cluster_id, _ in expired],),
-            )
-            advice = {(row["cluster_id"], row["finding_id"]): row["advice"] for row in broker}
-            rows = [
-                {**row, "advice": advice.get((row["cluster_id"], row["finding_id"]), row["advice"])} for row in rows
-            ]
-        return [finding_of(row) for row in rows]
+        return finding_of(rows[0]) if rows else None
 
 
 def _source(asked: FindingFilter) -> str:

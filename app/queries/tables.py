@@ -21,7 +21,7 @@ from app.answers.rows import FindingRow, Span
 from app.queries.kept import Answer, KeptAnswers
 from rebalance_audit.domain import numbers
 from rebalance_audit.domain.teams import Sight
-from rebalance_audit.warehouse.advice import weigh
+from rebalance_audit.warehouse.advice import advise
 from rebalance_audit.warehouse.catalog import BOOKING_OF, EVERYWHERE, Catalog, Near
 from rebalance_audit.warehouse.damage import damages
 from rebalance_audit.warehouse.just_in import NOTHING, JustInRows, changed
@@ -204,9 +204,9 @@ class Tables:
         return found
 
     def advised(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """Rows of findings or incidents; their advice says what replays of the group say."""
+        """Rows of findings or incidents; their advice says what replays of the group and incidents of brokers say."""
         found = self.rows(sql, params)
-        weigh(found, self.rows)
+        advise(found, self.rows)
         return found
 
     def frame(self, sql: str, params: Sequence[Any] = (), near: Near = EVERYWHERE) -> pd.DataFrame:

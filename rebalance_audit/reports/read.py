@@ -15,7 +15,7 @@ from rebalance_audit.domain.reassign.model import Reassignment, reassignment_of
 from rebalance_audit.reports.asked import Asked, Queries
 from rebalance_audit.reports.costs import COST, REACH, by_group, by_unit, cost_of, with_likely
 from rebalance_audit.reports.period import Bucket, CauseRow, GroupRow, RebalanceRow, Report
-from rebalance_audit.warehouse.advice import weigh
+from rebalance_audit.warehouse.advice import advise
 
 GROUPS_SHOWN = 50
 REBALANCES_SHOWN = 25
@@ -155,7 +155,7 @@ def _incidents(
     )
     answers = [response_of(row) for row in asked.rows("SELECT * FROM gold.response")]
     found = rows[:INCIDENTS_SHOWN]
-    weigh(found, asked.rows)
+    advise(found, asked.rows)
     for row in found:
         row["answers"] = list(standing_words(standing(SimpleNamespace(**row), answers, now_ms)))
     longer_count = sum(
@@ -177,7 +177,7 @@ def _findings(asked: Asked) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str,
     rows = asked.rows(
         f"SELECT {columns} FROM gold.finding WHERE {{findings}} ORDER BY {rank}, last_seen_at_ms DESC, finding_id"
     )
-    weigh(rows, asked.rows)
+    advise(rows, asked.rows)
     opened = [row for row in rows if row["status"] == FindingStatus.OPEN]
     past = [row for row in rows if row["status"] != FindingStatus.OPEN]
     return tuple(opened), tuple(past[:PAST_FINDINGS_SHOWN]), len(past)

@@ -1,4 +1,4 @@
-"""Advice of findings and incidents, with what the replays in gold.whatif say of it."""
+"""Advice of findings and incidents, with what other tables say of it: replays in gold.whatif, incidents of brokers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,31 @@ SELECT cluster_id, group_id, settings, saved_seconds, saved_lower_seconds, saved
 WHERE list_contains(?::VARCHAR[], group_id) AND (len(settings) = 0 OR list_has_any(settings, ?::VARCHAR[]))
 ORDER BY cluster_id, group_id, place
 """
+_OF_EXPIRED_MEMBERS = ("RB007", "RB009")
+_BROKERS_ADVICE = """
+SELECT cluster_id, unnest(finding_ids) AS finding_id, advice FROM gold.incident
+WHERE kind = 'coordinator' AND list_contains(?::VARCHAR[], cluster_id)
+"""
 
 
 class Ask(Protocol):
     def __call__(self, sql: str, params: Sequence[Any], /) -> Iterable[dict[str, Any]]: ...
+
+
+def advise(rows: Sequence[dict[str, Any]], ask: Ask) -> None:
+    """Change the advice of these rows as everything that shows it does. `ask` reads the published tables."""
+    _blame_brokers([row for row in rows if row.get("rule_id") in _OF_EXPIRED_MEMBERS], ask)
+    weigh(rows, ask)
+
+
+def _blame_brokers(expired: Sequence[dict[str, Any]], ask: Ask) -> None:
+    """Members that expired through a broker have its incident's advice: theirs would send somebody to their hosts."""
+    if not expired:
+        return
+    clusters = sorted({row["cluster_id"] for row in expired})
+    found = {(r["cluster_id"], r["finding_id"]): r["advice"] for r in ask(_BROKERS_ADVICE, [clusters])}
+    for row in expired:
+        row["advice"] = found.get((row["cluster_id"], row["finding_id"]), row["advice"])
 
 
 def weigh(rows: Iterable[dict[str, Any]], ask: Ask) -> None:

@@ -12,7 +12,7 @@ import pytest
 from deltalake.exceptions import DeltaError
 
 from rebalance_audit.domain.detect.client_advice import WEIGH_STATIC
-from rebalance_audit.warehouse.advice import advised, weigh
+from rebalance_audit.warehouse.advice import advise, advised, weigh
 from rebalance_audit.warehouse.storage import TableGoneError
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.alerts.incidents import an_incident
@@ -75,6 +75,22 @@ def test_one_question_is_asked_for_all_rows_and_of_their_groups_alone() -> None:
     weigh([finding(), finding(subject="billing"), incident("orders")], stored)
     ((groups, _),) = stored.asked
     assert groups == ["billing", "orders"]
+
+
+def test_members_that_a_broker_expired_send_nobody_to_their_hosts() -> None:
+    asked: list[Sequence[Any]] = []
+
+    def ask(sql: str, params: Sequence[Any]) -> list[dict[str, Any]]:
+        asked.append(params)
+        return [{"cluster_id": "a", "finding_id": "f", "advice": "Look for what held up broker 1."}]
+
+    own = {"cluster_id": "a", "finding_id": "f", "rule_id": "RB007", "subject_type": "group", "subject": "orders"}
+    own |= {"advice": "Look at host /10.0.0.9."}
+    rows = [own, own | {"finding_id": "g"}, own | {"cluster_id": "b"}, own | {"rule_id": "RB006"}, incident("orders")]
+    rows[-1]["advice"] = None
+    advise(rows, ask)
+    assert [row["advice"] for row in rows] == ["Look for what held up broker 1.", *["Look at host /10.0.0.9."] * 3, None]
+    assert asked == [[["a", "b"]]]
 
 
 @pytest.mark.parametrize("fault", [duckdb.IOException("gone"), TableGoneError("gone"), OSError("away"), DeltaError()])
