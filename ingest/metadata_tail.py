@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ingest.batches import HEADER_BYTES, OFFSET, BatchError, Row, SegmentBatch
+from ingest.batches import HEADER_BYTES, IS_CONTROL, OFFSET, VALUE, BatchError, Row, SegmentBatch
 from ingest.errors import Misconfigured, Problem
 from ingest.landing import Landing, new_read_id, positions_name
 from ingest.metadata import METADATA_FOLDER, MetadataLog, metadata_runs, stored_row
@@ -23,7 +23,11 @@ from rebalance_audit.domain.metadata import METADATA_TOPIC
 REMEMBERED_BATCHES = 100
 """How far back a rewritten tail is looked for; beyond it, the segment is read again from its start."""
 PIECE_ROWS = 20_000
-POLL_S = 0.5
+POLL_S, FOLLOWED_POLL_S = 0.5, 0.2
+"""How often the files are looked at; if somebody waits for what is landed."""
+_OF_BROKERS = (b"\x01\x01", b"\x01\x07", b"\x01\x11")
+"""How records begin of brokers that were unregistered or fenced, or whose registration changed: what a failed broker
+led has another leader from now on, and nobody waits until the next landing is due."""
 
 
 @dataclass(slots=True)
@@ -209,8 +213,12 @@ def follow_metadata(
     report: Callable[[str], None] = lambda line: None,
     until_end: bool = False,
     flush_ms: int = 5_000,
+    heard: Callable[[Sequence[RecordRun]], None] | None = None,
+    caught_up: Callable[[], None] = lambda: None,
 ) -> int:
-    """Land what is there and what comes, until `stop()` or, with `until_end`, the present end. How many records."""
+    """Land what is there and what comes, until `stop()` or, with `until_end`, the present end. How many records.
+    `heard` is given what was landed, news of brokers at once; `caught_up` is called when all that was there at the
+    beginning is landed."""
     read_id, name = new_read_id("metadata"), positions_name("metadata", cluster_id)
     tail = MetadataTail(cluster_id, folders, landing.read_positions(name))
     runs: list[RecordRun] = []
@@ -227,20 +235,31 @@ def follow_metadata(
         landing.write_records(landing_id, cluster_id, runs)
         landing.write_sources(landing_id, cluster_id, landing_id, [_joined(readings)])
         landing.write_positions(name, tail.positions())
+        if heard is not None:
+            heard(runs)
         runs, readings, flush_count = [], [], flush_count + 1
 
+    is_first = True
     while True:
-        is_last = until_end or stop()
+        is_last, is_urgent = until_end or stop(), False
         for reading, piece in tail.poll():
             runs += piece
             readings.append(reading)
             count += sum(len(run.rows) for run in piece)
+            is_urgent = is_urgent or (heard is not None and any(map(_is_of_brokers, piece)))
             for problem in reading.problems:
                 report(problem.sentence)
             if sum(len(run.rows) for run in runs) >= 10 * PIECE_ROWS:
                 flush()
-        if is_last or (time.monotonic() - flushed_at) * 1000 >= flush_ms:
+        if is_first or is_last or is_urgent or (time.monotonic() - flushed_at) * 1000 >= flush_ms:
             flush()
+        if is_first:
+            is_first = False
+            caught_up()
         if is_last:
             return count
-        time.sleep(POLL_S)
+        time.sleep(POLL_S if heard is None else FOLLOWED_POLL_S)
+
+
+def _is_of_brokers(run: RecordRun) -> bool:
+    return any(not row[IS_CONTROL] and (row[VALUE] or b"").startswith(_OF_BROKERS) for row in run.rows)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rebalance_audit.domain.model import from_row
 from rebalance_audit.domain.publish.leader_moves import (
+    DEFAULT_OFFSETS_PARTITIONS,
     FOLLOWS_WITHIN_MS,
     OFFSETS_TOPIC,
     UNNOTICED_MS,
@@ -23,8 +24,6 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 
-DEFAULT_OFFSETS_PARTITIONS = 50
-"""offsets.topic.num.partitions, where the metadata log does not show it."""
 _NEAR = f"""
 SELECT r.* FROM (
     SELECT cluster_id, coalesce(started_at_ms, joined_at_ms, assigned_at_ms) at_ms, filename, file_row_number

@@ -296,6 +296,12 @@ def log_offset(ref: str) -> int:
     return int(place) if place.isdigit() else -1
 
 
+def next_log_offset(ref: str) -> int:
+    """The first offset of the metadata log after what the ref stands for; 0 for other evidence."""
+    place = ref.rpartition("@")[2] if ref.startswith("metadata:") else ""
+    return int(place[:20]) if ":" in place else log_offset(ref) + 1
+
+
 def place_of(topic_id: str, partition: int) -> str:
     """The name of a partition in ClusterLog."""
     return f"{partition:08X}" + urlsafe_b64decode(topic_id + "==").hex().upper()

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -176,9 +176,21 @@ class FollowedMetadata:
     def __init__(self, cluster_id: str, folders: dict[str, Path]) -> None:
         self.cluster_id, self.folders, self.count = cluster_id, folders, 0
         self.failure: Exception | None = None
+        self.caught_up = threading.Event()
+        """All that was there at the beginning is landed."""
+        self.heard: Callable[[str, Sequence[Any]], None] | None = None
+        """Is given the cluster and what is landed after that."""
         self._thread: threading.Thread | None = None
 
-    def start(self, landing: Landing, stopped: threading.Event, *, until_end: bool = False, quiet: bool) -> None:
+    def start(
+        self,
+        landing: Landing,
+        stopped: threading.Event,
+        *,
+        until_end: bool = False,
+        is_live: bool = False,
+        quiet: bool,
+    ) -> None:
         from ingest.errors import Retryable
         from ingest.metadata_tail import follow_metadata
 
@@ -187,7 +199,8 @@ class FollowedMetadata:
                 try:
                     self.count += follow_metadata(
                         self.folders, landing, self.cluster_id, stop=stopped.is_set, until_end=until_end,
-                        report=lambda line: note(line, quiet=quiet),
+                        report=lambda line: note(line, quiet=quiet), heard=self._hear if is_live else None,
+                        caught_up=self.caught_up.set,
                     )  # fmt: skip
                 except Exception as error:
                     if isinstance(error, Retryable) and not until_end and not stopped.is_set():
@@ -199,6 +212,10 @@ class FollowedMetadata:
 
         self._thread = threading.Thread(target=follow, name="metadata", daemon=True)
         self._thread.start()
+
+    def _hear(self, runs: Sequence[Any]) -> None:
+        if self.heard is not None and self.caught_up.is_set():
+            self.heard(self.cluster_id, runs)
 
     def wait(self) -> None:
         """Raises what ended it, once it has ended."""

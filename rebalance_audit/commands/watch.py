@@ -129,7 +129,7 @@ def follow(
 
     if followed is not None:
         settings = replace(settings, cluster_id=followed.cluster_id)
-        followed.start(Landing(opened.location), stopped, quiet=quiet)
+        followed.start(Landing(opened.location), stopped, is_live=every_s is None, quiet=quiet)
     sender = None if receivers is None else OutwardSender(opened.location, receivers, stopped, note)
     rounds = StageRuns(opened, carried or Carried(), alert_to, stopped, sender, quiet=quiet, routes=routes)
     is_live = every_s is None and collects(settings)
@@ -138,7 +138,7 @@ def follow(
     dog = SourceWatch(settings, opened.location, stopped, alert_to, stopped_after_ms, routes)
     try:
         while not stopped.is_set():
-            live = LiveWatch(rounds, with_metadata=followed is not None) if is_live else None
+            live = LiveWatch(rounds, followed) if is_live else None
             collector = Collecting(settings, opened.location, stopped, live, rounds.outages, quiet=quiet)
             if followed is None or collects(settings):
                 dog.looks_after(collector)

@@ -10,11 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
+from rebalance_audit.domain.metadata import SourceMetadata, metadata_of_bronze
 from rebalance_audit.domain.model import SourceLine, SourceRecord
 
 _COLUMNS = pa.schema(
     [("offset", pa.int64()), ("timestamp_ms", pa.int64()), ("key", pa.binary()), ("value", pa.binary())]
 )
+
+_OF_METADATA = ("offset", "timestamp_ms", "key", "value", "leader_epoch", "is_control")
 
 
 class AnyLanded(Protocol):
@@ -74,12 +77,27 @@ class Heard:
     others: LandedRows
     lines: Sequence[SourceLine]
     until_ms: int | None
+    metadata: Sequence[SourceMetadata] = ()
+
+    @classmethod
+    def of_metadata(cls, cluster_id: str, runs: Iterable[Any]) -> Heard:
+        """Records of the metadata log, which are landed by themselves."""
+        nothing = LandedRows.of(())
+        records = [record for run in runs for record in _metadata(cluster_id, run)]
+        return cls(cluster_id, nothing, nothing, (), None, records)
 
     @classmethod
     def of(cls, landed: AnyLanded) -> Heard:
         offsets = LandedRows.of(run for run in landed.runs if run.topic == OFFSETS_TOPIC)
         others = LandedRows.of(run for run in landed.runs if run.topic != OFFSETS_TOPIC)
         return cls(landed.cluster_id, offsets, others, _lines(landed), landed.until_ms)
+
+
+def _metadata(cluster_id: str, run: Any) -> Iterator[SourceMetadata]:
+    columns = run.columns
+    for values in zip(*(columns[name] for name in _OF_METADATA), strict=True):
+        row = dict(zip(_OF_METADATA, values, strict=True))
+        yield metadata_of_bronze(cluster_id=cluster_id, topic=run.topic, node=run.node, **row)
 
 
 def _counts(partitions: pa.ChunkedArray) -> dict[int, int]:

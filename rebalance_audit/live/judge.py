@@ -95,6 +95,13 @@ class Judge(threading.Thread):
             self._waiting.append(heard)
             self._changed.notify()
 
+    def hear_metadata(self, cluster_id: str, runs: Sequence[Any]) -> None:
+        """Take records of the metadata log, which were landed by themselves."""
+        heard = Heard.of_metadata(cluster_id, runs)
+        with self._changed:
+            self._waiting.append(heard)
+            self._changed.notify()
+
     def begin(self, *, reads_tables: bool = False) -> None:
         """Say that the tables hold all that was there before the first `hear`. `reads_tables`: read them now, so
         that the first alert does not wait; otherwise they are read when the first evidence arrives."""
@@ -148,7 +155,7 @@ class Judge(threading.Thread):
         self._to_erase = set()
         if published_until is not None:
             self._shown(memory).published(published_until)
-            memory.learn_moves()
+            memory.learn_moves(published_until)
         self.judge(memory)
         self._show(memory)
         return True
@@ -215,6 +222,11 @@ class Judge(threading.Thread):
         """Take in what was landed, and note which groups are to be folded."""
         showing = self._shown(memory)
         for heard in news:
+            if heard.metadata:
+                now = self._clock()
+                for group_id in memory.take_metadata(heard.metadata, now):
+                    self._want(group_id, now)
+                continue
             before, seen_until_ms = set(memory.groups), memory.seen_until_ms
             records = list(self._wanted(memory, heard))
             touched = memory.take(records, heard.lines)
@@ -252,6 +264,7 @@ class Judge(threading.Thread):
             self.folds += 1
             took = self._clock() - began
             self._next_fold[group_id] = began + took / FOLD_SHARE
+        memory.move_leaders(groups_due)
         concerned = memory.incidents_of(groups_due)
         new = [i for i in concerned if self._sent.get(i.incident_id) != _state(i)]
         showing.judged(incidents_before, concerned, now)

@@ -24,7 +24,7 @@ from rebalance_audit.domain.incidents import ClusterRows, Incident
 from rebalance_audit.domain.kinds import FindingStatus
 from rebalance_audit.domain.log_lines import Torn, parse_lines
 from rebalance_audit.domain.measure.pauses import measure
-from rebalance_audit.domain.metadata import is_metadata_topic
+from rebalance_audit.domain.metadata import SourceMetadata, is_metadata_topic
 from rebalance_audit.domain.model import (
     ConnectRecord,
     Finding,
@@ -35,9 +35,11 @@ from rebalance_audit.domain.model import (
     changed,
 )
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
+from rebalance_audit.domain.reassign import LeaderElection
 from rebalance_audit.domain.reconstruct import is_connect_group, reconstruct
 from rebalance_audit.domain.records.commit_keys import wanted_keys
 from rebalance_audit.domain.wire import DecodeError
+from rebalance_audit.live.elections import MetadataPast, RecentElections
 from rebalance_audit.live.group_memory import Event, GroupMemory, GroupPast
 from rebalance_audit.live.remembered import RememberedCluster
 
@@ -73,6 +75,11 @@ class Past(Protocol):
     def leader_moves(self, since_ms: int) -> Sequence[LeaderMove] | None:
         """Those of the cluster since this instant. None: they are as they were when they were read last."""
 
+    def of_metadata(self) -> MetadataPast: ...
+
+    def elections(self, since_ms: int) -> Sequence[LeaderElection]:
+        """Those of the cluster since this instant."""
+
 
 class ClusterMemory:
     """One cluster's groups of which something arrived lately."""
@@ -90,6 +97,7 @@ class ClusterMemory:
         """Groups in memory that may wait for something."""
         self.committed: set[str] = set()
         """Groups in memory that committed since they were folded."""
+        self._elections = RecentElections(cluster_id, past.of_metadata)
         self.forget()
 
     def forget(self) -> None:
@@ -101,17 +109,46 @@ class ClusterMemory:
         rows = known.rows or ClusterRows(cluster_id=self.cluster_id, now_ms=known.seen_until_ms)
         limits = partial(self._limits, self.cluster_id)
         self._around = RememberedCluster(replace(rows, limits=limits), known.since_ms)
+        self._stored_moves: Sequence[LeaderMove] = rows.leader_moves
+        self._live_moves: dict[str, list[LeaderMove]] = {}
+        """By group, those of recent elections beside its rebalances as they were folded last."""
         self._routes: dict[Route, set[str]] = {route: set(groups) for route, groups in known.routes.items()}
         self._facts = ClusterFacts()
         self._has_new_facts = False
         self._clocks, self._zones = dict(known.clocks), dict(known.zones)
         self._topic_names = set(known.topic_names)
 
-    def learn_moves(self) -> None:
-        """Read leader moves again, after the tables were published: only their stages read the metadata log."""
+    def take_metadata(self, records: Sequence[SourceMetadata], at: float) -> set[str]:
+        """The groups that leader elections in these records may concern. `at`: this moment of the clock."""
+        for record in records:
+            self.see(record.timestamp_ms)
+        partitions = self._elections.take(records, at)
+        return self._elections.concerned(self._around.group_ids(), partitions) if partitions else set()
+
+    def learn_moves(self, until: float) -> None:
+        """Read leader moves again: the tables were published, with all that was landed before this moment."""
         moves = self._past.leader_moves(self._around.moves_since_ms)
+        partitions: set[int] = set()
+        if self._elections:
+            stored = self._past.elections(self._elections.since_ms)
+            partitions = self._elections.published(until, stored)
         if moves is not None:
-            self._around.put_moves(moves)
+            self._stored_moves = moves
+        if moves is not None or partitions:
+            self.move_leaders(self._elections.concerned(self._around.group_ids(), partitions), again=True)
+
+    def move_leaders(self, groups: Iterable[str], *, again: bool = False) -> None:
+        """Put recent leader elections beside these groups' rebalances. `again`: those of the tables are others."""
+        for group_id in groups if self._elections or self._live_moves else ():
+            now = self._elections.moves_of(group_id, self._around.rebalances_of(group_id))
+            again = again or now != self._live_moves.get(group_id, [])
+            self._live_moves[group_id] = now
+        if again:
+            live = [move for of_group in self._live_moves.values() for move in of_group]
+            places = {move.place for move in live}
+            since_ms = self._around.moves_since_ms
+            stored = [m for m in self._stored_moves if m.at_ms >= since_ms and m.place not in places]
+            self._around.put_moves([*stored, *(move for move in live if move.at_ms >= since_ms)])
 
     def drop(self, group_id: str) -> None:
         """The group was quiet for long, and the tables hold all of it: what it went through stays, its evidence goes
@@ -137,6 +174,8 @@ class ClusterMemory:
         for groups in self._routes.values():
             groups.discard(group_id)
         self._around.erase(group_id)
+        self._live_moves.pop(group_id, None)
+        self._stored_moves = [move for move in self._stored_moves if move.group_id != group_id]
 
     def wanted(self, keys: Iterable[bytes | None]) -> list[int]:
         """The numbers of the keys of records that are to be taken: all but commits of groups that are not in memory."""

@@ -10,8 +10,10 @@ from rebalance_audit.domain.detect import LimitsOf
 from rebalance_audit.domain.gather.belonging import Route
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.incidents.around import MARGIN_MS
-from rebalance_audit.domain.model import CommitMark
+from rebalance_audit.domain.model import CommitMark, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
+from rebalance_audit.domain.reassign import LeaderElection, PartitionState
+from rebalance_audit.live.elections import MetadataPast
 from rebalance_audit.live.group_memory import MOST_EVENTS, GroupPast
 from rebalance_audit.live.memory import ClusterPast
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -20,6 +22,7 @@ from spark_jobs.group_evidence import node_clocks, node_pairs, seen_until_ms
 from spark_jobs.incidents.known import reaching_back
 from spark_jobs.incidents.rows import moves_of
 from spark_jobs.incidents.since import cluster_rows
+from spark_jobs.metadata_log import logged_topic_names, next_log_offset
 
 _MARK_COLUMNS = tuple(CommitMark.__dataclass_fields__)
 _MOVES = "gold.leader_move"
@@ -79,6 +82,29 @@ class WarehousePast:
         asked = [self._cluster_id, since_ms]
         rows = self._warehouse.read(_MOVES, None, "cluster_id = ? AND at_ms >= ?", asked, self._moves_version)
         return moves_of(rows).get(self._cluster_id, [])
+
+    def of_metadata(self) -> MetadataPast:
+        asked = [self._cluster_id]
+        if not self._warehouse.exists("silver.partition"):
+            return MetadataPast()
+        rows = self._warehouse.read("silver.partition", None, "cluster_id = ?", asked).to_pylist()
+        names = {i: name for cluster_id, i, name in logged_topic_names(self._warehouse) if cluster_id == asked[0]}
+        ids: dict[str, list[str]] = defaultdict(list)  # of a topic that was made anew several
+        for topic_id, name in names.items():
+            ids[name].append(topic_id)
+        states = {
+            (topic_id, row["partition"]): PartitionState(
+                replicas=tuple(row["replicas"]), isr=tuple(row["isr"]), leader=row["leader"],
+                leader_epoch=row["leader_epoch"], ref=row["ref"],
+            )
+            for row in rows for topic_id in ids[row["topic"]]
+        }  # fmt: skip
+        return MetadataPast(states, names, max((next_log_offset(row["ref"]) for row in rows), default=0))
+
+    def elections(self, since_ms: int) -> Sequence[LeaderElection]:
+        asked = [self._cluster_id, since_ms]
+        rows = self._warehouse.read("silver.leader_election", None, "cluster_id = ? AND at_ms >= ?", asked)
+        return [from_row(LeaderElection, row) for row in rows.to_pylist()]
 
     def _named(self, groups: Sequence[str]) -> dict[str, GroupPast]:
         """Groups whose events all have their name."""

@@ -137,6 +137,14 @@ class RememberedCluster:
         moves = [move for move in self._rows.leader_moves if move.group_id != group_id]
         self._rows = replace(self._rows, leader_moves=moves)
 
+    def group_ids(self) -> Collection[str]:
+        """The groups of which rebalances are remembered."""
+        return self._groups.keys()
+
+    def rebalances_of(self, group_id: str) -> Sequence[Rebalance]:
+        """As they were put last, or as the tables have them."""
+        return self._groups.get(group_id, ())
+
     def findings_of(self, group_id: str) -> Sequence[Finding]:
         """As they were put last, or as the tables have them."""
         return self._findings.get(group_id, ())

@@ -19,6 +19,7 @@ from ingest.collect_settings import CollectSettings
 from ingest.collector import Landed
 from rebalance_audit import cli
 from rebalance_audit.commands import watch as command
+from rebalance_audit.commands.collect import FollowedMetadata
 from rebalance_audit.commands.pipeline import Carried
 from rebalance_audit.commands.watching import live, outages
 from rebalance_audit.commands.watching import rounds as stage_rounds
@@ -69,12 +70,28 @@ class Rounds:
 def test_a_thread_that_waits_for_pythons_lock_is_given_it_soon_while_watch_is_live(tmp_path: Path) -> None:
     before = sys.getswitchinterval()
     rounds: Any = Rounds(tmp_path)
-    watching = live.LiveWatch(rounds, with_metadata=False)
+    watching = live.LiveWatch(rounds)
     try:
         assert sys.getswitchinterval() == pytest.approx(live.HANDED_ON_S)
     finally:
         watching.stop()
     assert sys.getswitchinterval() == before
+
+
+def test_nothing_is_judged_before_the_tables_hold_the_metadata_log_that_was_there(tmp_path: Path) -> None:
+    rounds: Any = Rounds(tmp_path)
+    followed = FollowedMetadata("c", {})
+    watching = live.LiveWatch(rounds, followed)
+    try:
+        watching.caught_up()
+        for is_there in (False, True):
+            if is_there:
+                followed.caught_up.set()
+                watching.caught_up()
+            watching.round()
+            assert watching._has_begun == is_there
+    finally:
+        watching.stop()
 
 
 def test_commits_alone_are_waited_for_and_not_asked_for_all_the_time(
@@ -83,7 +100,7 @@ def test_commits_alone_are_waited_for_and_not_asked_for_all_the_time(
     monkeypatch.setattr(live, "UNHURRIED_S", (0.0, 0.0))
     monkeypatch.setattr(live, "LOOK_AROUND_S", 0.05)
     rounds: Any = Rounds(tmp_path)
-    watching = live.LiveWatch(rounds, with_metadata=False)
+    watching = live.LiveWatch(rounds)
     try:
         watching.caught_up()
         watching.round()
@@ -106,7 +123,7 @@ def test_commits_of_others_come_into_the_tables_seldom_while_groups_rebalance_an
     monkeypatch.setattr(live, "OTHERS_S", (0.5, 0.5))
     monkeypatch.setattr(live, "AFTERWARDS_S", 0.3)
     rounds: Any = Rounds(tmp_path)
-    watching = live.LiveWatch(rounds, with_metadata=False)
+    watching = live.LiveWatch(rounds)
     try:
         watching.caught_up()
         watching.round()
@@ -129,7 +146,7 @@ def test_commits_of_others_wait_for_rounds_that_take_long_as_well(
 ) -> None:
     monkeypatch.setattr(live, "AFTERWARDS_S", 0.05)
     rounds: Any = Rounds(tmp_path)
-    watching = live.LiveWatch(rounds, with_metadata=False)
+    watching = live.LiveWatch(rounds)
     try:
         watching.caught_up()
         watching.round()
@@ -157,7 +174,7 @@ def test_the_stages_rest_when_all_of_watch_took_more_than_its_share_of_a_core_bu
     rounds: Any = Rounds(tmp_path)
     monkeypatch.setattr(rounds, "run", compute)
     rested = rounds.stopped.waited
-    watching = live.LiveWatch(rounds, with_metadata=False)
+    watching = live.LiveWatch(rounds)
     try:
         watching.caught_up()
         watching.round()
@@ -217,7 +234,7 @@ def _landed(*, is_history: bool) -> Landed:
 @contextmanager
 def _begun(place: Path, history: Sequence[Landed]) -> Iterator[live.LiveWatch]:
     rounds: Any = Rounds(place)
-    watching = live.LiveWatch(rounds, with_metadata=False)
+    watching = live.LiveWatch(rounds)
     try:
         for landed in history:
             watching.landed(landed)

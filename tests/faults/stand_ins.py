@@ -25,7 +25,9 @@ from rebalance_audit.domain.gather.groups import Gathered, gather
 from rebalance_audit.domain.incidents import ClusterRows, Incident, incidents_of
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import SourceLine, SourceRecord
+from rebalance_audit.domain.reassign import LeaderElection
 from rebalance_audit.domain.reconstruct import reconstruct
+from rebalance_audit.live.elections import MetadataPast
 from rebalance_audit.live.group_memory import GroupPast
 from rebalance_audit.live.memory import ClusterPast
 from tests.captures import GOLDEN
@@ -326,6 +328,12 @@ class Tables:
 
     def leader_moves(self, since_ms: int) -> None:
         """There is no metadata log."""
+
+    def of_metadata(self) -> MetadataPast:
+        return MetadataPast()
+
+    def elections(self, since_ms: int) -> tuple[LeaderElection, ...]:
+        return ()
 
     def incidents(self) -> list[Incident]:
         return incidents_of(self.rows)[0]

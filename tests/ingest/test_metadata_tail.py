@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from ingest.errors import Misconfigured
 from ingest.landing import Landing
 from ingest.metadata_tail import PIECE_ROWS, MetadataTail, cluster_of, follow_metadata
+from ingest.readings import RecordRun
 from rebalance_audit.domain.metadata import SourceMetadata, bronze_topic
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.domain.reassign.stories import MetadataStory
@@ -133,6 +135,37 @@ def test_what_is_followed_lands_once_with_its_books(tmp_path: Path, place: Path)
     assert follow_metadata({NODE: place}, landing, "lab", stop=lambda: False, until_end=True) == 0
     warehouse = Warehouse.open(tmp_path / "w", create=True)
     assert [len(warehouse.landed(noun)) for noun in ("record", "source")] == [2, 2]
+
+
+@pytest.mark.parametrize(("is_fenced", "count"), [(True, 2), (False, 1)])
+def test_who_follows_hears_of_a_broker_that_failed_at_once_and_of_what_was_there_as_history(
+    tmp_path: Path, place: Path, is_fenced: bool, count: int
+) -> None:
+    """`flush_ms` is an hour: other news would be landed as it stops."""
+    story = MetadataStory(node=NODE).topic("orders", (1, 2))
+    (place / log_name(0)).write_bytes(batches(story.sources))
+    warehouse, caught_up = Warehouse.open(tmp_path / "w", create=True), threading.Event()
+    heard: list[tuple[int, bool, int]] = []
+    looks = 0
+
+    def hear(runs: Sequence[RecordRun]) -> None:
+        heard.append((sum(len(run.rows) for run in runs), caught_up.is_set(), len(warehouse.landed("record"))))
+
+    def stop() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            assert caught_up.is_set()
+            last = story.fenced(1) if is_fenced else story.no_op()
+            (place / log_name(0)).write_bytes(batches(last.sources))
+        return looks == 4
+
+    follow_metadata(
+        {NODE: place}, Landing(tmp_path / "w"), "lab", stop=stop, flush_ms=3_600_000, heard=hear,
+        caught_up=caught_up.set,
+    )  # fmt: skip
+    assert heard == [(2, False, 1), (1, True, 2)]  # landed before it is heard
+    assert looks == 4
 
 
 def test_a_metadata_log_of_another_cluster_is_refused(tmp_path: Path, place: Path) -> None:

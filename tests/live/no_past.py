@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from rebalance_audit.domain.gather.belonging import Route
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
+from rebalance_audit.domain.reassign import LeaderElection
+from rebalance_audit.live.elections import MetadataPast
 from rebalance_audit.live.group_memory import GroupPast
 from rebalance_audit.live.memory import ClusterPast
 
@@ -21,3 +23,9 @@ class NoPast:
 
     def leader_moves(self, since_ms: int) -> Sequence[LeaderMove] | None:
         return None
+
+    def of_metadata(self) -> MetadataPast:
+        return MetadataPast()
+
+    def elections(self, since_ms: int) -> Sequence[LeaderElection]:
+        return ()

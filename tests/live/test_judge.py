@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ingest.batches import ROW_COLUMNS
+from ingest.metadata import metadata_runs
 from ingest.readings import LogText, RecordRun
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.incidents import Incident
@@ -22,6 +23,7 @@ from rebalance_audit.live.judge import FORGET_S, OPEN_EVERY_S, Judge
 from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.live.recent_commits import RECENT_S
 from tests.captures import GOLDEN
+from tests.domain.reassign.stories import MetadataStory
 from tests.live.arrivals import arrivals
 from tests.live.no_past import NoPast
 
@@ -112,6 +114,32 @@ def test_a_broker_is_blamed_once_the_tables_know_that_it_failed() -> None:
     bench.judge._step()
     (after,) = [i for i in bench.memory.incidents() if i.incident_id == before.incident_id]
     assert (after.kind, after.culprits) == ("coordinator", ("broker 3",))
+
+
+@pytest.mark.parametrize(("early_ms", "kinds"), [(2_000, ["coordinator"]), (-2_000, ["member_fault", "coordinator"])])
+def test_a_broker_is_blamed_as_soon_as_the_metadata_log_says_that_it_failed(early_ms: int, kinds: list[str]) -> None:
+    """It was taken for failed a second before the member's session expired, and the log is landed before that, or
+    after it. The tables know nothing yet, and the member does not come back."""
+    first = Bench()
+    for records, lines in arrivals(KILL):
+        first.lands(landing(records, lines))
+    rebalances = first.memory.groups["orders-app"].rebalances
+    expired_ms = next(r.started_at_ms or 0 for r in rebalances if r.trigger == "member_session_expired")
+    log = MetadataStory().at(expired_ms - 60_000).topic(OFFSETS_TOPIC, (3, 1))
+    log.at(expired_ms - 1_000).fenced(3).change(isr=[1], leader=1)
+    bench, is_heard = Bench(), False
+    for records, lines in arrivals(KILL):
+        at_ms = max((r.timestamp_ms for r in records), default=0)
+        if not is_heard and at_ms >= expired_ms - early_ms:
+            bench.judge.take(bench.memory, [Heard.of_metadata("c", metadata_runs(log.sources))])
+            bench.judge.judge(bench.memory)
+            is_heard = True
+        bench.lands(landing(records, lines))
+    sent = [i for i in bench.sent if i.severity == "warning"]
+    assert list(dict.fromkeys(i.kind for i in sent)) == kinds
+    assert sent[-1].culprits == ("broker 3",)
+    assert "1 of them is not back" in sent[-1].title
+    assert len({i.incident_id for i in sent}) == 1
 
 
 def test_what_a_target_did_not_take_is_said_again() -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ingest.evidence import import_evidence
+from ingest.evidence import import_evidence, read_evidence
 from ingest.landing import Landing
 from rebalance_audit.domain.detect import DEFAULT_OF
+from rebalance_audit.domain.reassign import kraft_history
 from rebalance_audit.live import past
+from rebalance_audit.live.elections import MetadataPast
 from rebalance_audit.live.group_memory import MOST_EVENTS
 from rebalance_audit.live.past import WarehousePast
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
@@ -46,6 +48,27 @@ def test_many_groups_have_the_past_that_each_has(
         assert one.is_whole == alone.is_whole
     assert any(one.events for one in together.values())
     assert all(one.is_whole for one in together.values()) == (most_events > 3)
+
+
+def test_partitions_and_elections_are_read_as_the_stages_have_them(tmp_path: Path) -> None:
+    capture = GOLDEN / "4.3.0" / "group_cannot_be_written"
+    warehouse = Warehouse.open(tmp_path, create=True)
+    import_evidence(capture, Landing(tmp_path))
+    pipeline.run(warehouse, engine="local", with_quality=False)
+    evidence = read_evidence(capture)
+    whole = kraft_history(evidence.metadata(), cluster_id=evidence.cluster_id)
+    tables = WarehousePast(warehouse, evidence.cluster_id, DEFAULT_OF)
+    known = tables.of_metadata()
+    assert {(known.names[topic_id], p): s.leader for (topic_id, p), s in known.states.items()} == {
+        name: state.leader for name, state in whole.states.items()
+    }
+    offsets = [int(state.ref.rpartition("@")[2]) for state in whole.states.values()]
+    assert known.next_offset == max(offsets) + 1
+    since_ms = whole.elections[2].at_ms
+    later = [e for e in whole.elections if e.at_ms >= since_ms]
+    assert sorted(tables.elections(since_ms), key=repr) == sorted(later, key=repr)
+    nothing = WarehousePast(Warehouse.open(tmp_path / "new", create=True), "lab", DEFAULT_OF)
+    assert (nothing.of_metadata(), nothing.elections(0)) == (MetadataPast(), [])
 
 
 def test_leader_moves_are_read_when_the_table_changed(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from rebalance_audit.commands.watching.outages import passing_sentence
 
 if TYPE_CHECKING:
     from ingest.collector import Landed
+    from rebalance_audit.commands.collect import FollowedMetadata
     from rebalance_audit.commands.watching.rounds import StageRuns
     from rebalance_audit.domain.incidents import Incident
     from rebalance_audit.live.judge import Judge
@@ -59,10 +60,10 @@ LOOK_AROUND_S = 1.0
 class LiveWatch:
     """Alerts on arrival, and when the stages are to run. A Follower of the collector."""
 
-    def __init__(self, rounds: StageRuns, *, with_metadata: bool) -> None:
+    def __init__(self, rounds: StageRuns, followed: FollowedMetadata | None = None) -> None:
         from rebalance_audit.live.judge import Judge
 
-        self._with_metadata = with_metadata
+        self._followed = followed
         self._metadata: set[str] = set()
 
         self._rounds = rounds
@@ -84,6 +85,8 @@ class LiveWatch:
         self._handed_on_before_s = sys.getswitchinterval()
         sys.setswitchinterval(HANDED_ON_S)
         self._judge.start()
+        if followed is not None:
+            followed.heard = self._judge.hear_metadata
 
     @property
     def failure(self) -> Exception | None:
@@ -174,7 +177,7 @@ class LiveWatch:
         self._wake.clear()
         now = time.monotonic()
         if not self._has_begun:
-            is_complete = self._caught_up.is_set()
+            is_complete = self._caught_up.is_set() and (self._followed is None or self._followed.caught_up.is_set())
             if self._rounds.run() and is_complete and self._has_sent_all():
                 self._begin()
             return
@@ -249,7 +252,7 @@ class LiveWatch:
         note("Caught up; alerts come on arrival from now on.", quiet=self._rounds.quiet)
 
     def _has_metadata_news(self) -> bool:
-        if not self._with_metadata:
+        if self._followed is None:
             return False
         landed = {name for name in self._rounds.opened.landed("record") if "/metadata-" in name}
         before, self._metadata = self._metadata, landed

@@ -14,11 +14,15 @@ from typing import Any
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.wording import clock, duration, shown
+from rebalance_audit.domain.kinds import RebalanceKind
+from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.reassign.model import LeaderElection
 
 OFFSETS_TOPIC = "__consumer_offsets"
 COORDINATOR_MOVED, PARTITION_LED_BY_ANOTHER = "coordinator_moved", "partition_led_by_another"
 COORDINATOR_REPLICA_FAILED = "coordinator_replica_failed"
+DEFAULT_OFFSETS_PARTITIONS = 50
+"""offsets.topic.num.partitions, where the metadata log does not show it."""
 FOLLOWS_WITHIN_MS = 60_000
 """A rebalance that begins later has another reason: a session times out after 45 s by default
 (docs/measured.md#defaults-of-kafka), a member that lost its coordinator asks for the new one at its next heartbeat."""
@@ -41,6 +45,20 @@ class Rebalanced:
     trigger: str
     partitions: frozenset[tuple[str, int]] = frozenset()
     """That it moved, stopped or gave out."""
+
+    @classmethod
+    def of(cls, rebalance: Rebalance) -> Rebalanced | None:
+        """None for rewrites of static members, and where nobody knows when it was."""
+        r = rebalance
+        times = (r.started_at_ms, r.joined_at_ms, r.assigned_at_ms)
+        at_ms = next((at for at in times if at is not None), None)
+        if r.kind != RebalanceKind.REBALANCE or at_ms is None:
+            return None
+        moved = ((m.topic, m.partition) for m in r.movements)
+        return cls(
+            group_id=r.group_id, rebalance_id=r.rebalance_id, at_ms=at_ms, trigger=r.trigger,
+            partitions=frozenset((t, p) for t, p in moved if t is not None and p is not None),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +88,11 @@ class LeaderMove:
     is_cause: bool = False
     """The rebalance's own trigger is that the coordinator moved."""
     evidence: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> tuple[str, str, str, int, int]:
+        """What it is the change of, beside which group: the rebalance beside it may yet become another."""
+        return self.group_id, self.relation, self.topic, self.partition, self.at_ms
 
     @property
     def is_at_once(self) -> bool:

@@ -7,7 +7,7 @@ taken away at any time, so that a growing log is followed in bounded memory.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,6 +72,12 @@ class KRaftFold:
         self._snapshot_at_ms: int | None = None
         self._has_noops = False
         self._ended: list[Reassignment] = []
+
+    def begin(self, states: Mapping[Key, PartitionState], names: Mapping[str, str]) -> None:
+        """Go on from these partitions; `names`: topic id -> topic."""
+        self.partitions, self.topics, self.names = dict(states), dict(names), dict(names)
+        for key in states:
+            self._partitions_of[key[0]].add(key)
 
     def read(self, changes: Iterable[MetadataChange]) -> None:
         for change in changes:
