@@ -1,5 +1,6 @@
 """The sentence each page begins with. Pure: answers in, `Html` out."""
 
+from app.sentences.blame import whose_doing
 from app.sentences.compare import compare
 from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs, likely_cost
 from app.sentences.copies import for_chat, postmortem
@@ -15,7 +16,6 @@ from app.sentences.incidents import (
     still,
     story,
     unit_in_words,
-    whose_doing,
 )
 from app.sentences.reassignment import (
     MOST_IN_ONE_COMMAND,

@@ -7,6 +7,7 @@ from datetime import tzinfo
 
 from app import words
 from app.answers.rows import GroupCost, IncidentRow
+from app.sentences.blame import blamed
 from app.sentences.incidents import stands, story
 
 
@@ -38,6 +39,7 @@ def for_chat(i: IncidentRow, subject: str, tz: tzinfo, url: str) -> str:
 
 def postmortem(i: IncidentRow, subject: str, costs: Sequence[GroupCost], tz: tzinfo, url: str) -> str:
     """Summary, impact, time line, and headings for what only people know."""
+    tier = words.TIER_WORDS[i.root_cause_tier] if i.root_cause_tier != "unknown" else ""
     parts = [
         f"# {_safe(subject)}: {_safe(words.utc_in(i.title, tz))}",
         f"Cluster {_safe(i.cluster_id, 60)} \u00b7 {i.severity} \u00b7 {stands(i, tz)} \u00b7 "
@@ -58,8 +60,7 @@ def postmortem(i: IncidentRow, subject: str, costs: Sequence[GroupCost], tz: tzi
         "## Time line",
         "\n".join(f"- {words.instant(link.at_ms, tz)}: {_safe(link.what)}" for link in i.chain),
         "## Cause",
-        (f"{_safe(', '.join(i.culprits), 200)}: " if i.culprits else "")
-        + f"{_safe(words.trigger(i.root_cause))} ({words.TIER_WORDS[i.root_cause_tier]})",
+        _safe("".join(blamed(i))) + (f" ({tier})" if tier else ""),
         "## What to do",
         _safe(i.advice or "not known", 800),
         "## What went well, what did not",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -10,12 +9,8 @@ from app import words
 from app.answers.rows import Fleet, IncidentCount, IncidentRow, MarkRow, Span
 from app.sentences.fleet import is_old
 from app.words import Html, fill
-from rebalance_audit.domain.causes import MEMBER_FAILED, MEMBERSHIP, Cause, cause_of
-from rebalance_audit.domain.detect.history import worker_name
 from rebalance_audit.domain.detect.wording import thing_of
 from rebalance_audit.domain.incidents import words as incident_words
-
-MOST_CULPRITS = 3
 
 
 def story(i: IncidentRow) -> str:
@@ -52,7 +47,7 @@ class Worst:
     still: str
     """What of it has not ended, or empty where that is not known."""
     whose: Html
-    """See `whose_doing`."""
+    """See `sentences.whose_doing`."""
     cost: str
     unit: str | None
     """What stood still; None where no cost is known."""
@@ -96,35 +91,8 @@ def going_on(
     return found
 
 
-def whose_doing(i: IncidentRow) -> Html:
-    """Members, workers or brokers, where they ran, and what happened to them. Who joined or left on purpose did
-    nothing wrong, so that nobody looks for their owner."""
-    who = _few([words.name(worker_name(each), 60) for each in i.culprits])
-    cause = i.root_cause
-    if who and i.kind == "scaling" and not i.expected:
-        did = {Cause.MEMBER_JOINED: "joined", Cause.MEMBER_LEFT: "left"}.get(cause_of(cause))
-        if did is None:
-            return fill("not known (it began {because}: {who})", because=words.because(cause), who=", ".join(who))
-        return fill("not known (it began as {who} {did})", who=", ".join(who), did=did)
-    if not who:
-        return fill("no single member or broker: {cause}", cause=words.trigger(cause))
-    hosts = _few([words.name(h, 40) for h in i.hosts if not any(h in each for each in i.culprits)])
-    is_change = cause in MEMBERSHIP - MEMBER_FAILED and not i.expected
-    said = f"it began {words.because(cause)}" if is_change else words.trigger(cause)
-    return fill("<b>{who}</b>{at}: {cause}", who=", ".join(who), at=_at(hosts), cause=said)
-
-
-def _few(names: list[str]) -> list[str]:
-    more = len(names) - MOST_CULPRITS
-    return [*names[:MOST_CULPRITS], f"{more:,} more"] if more > 0 else names
-
-
 def _unit_of(unit: str | None) -> Html:
     return Html("") if unit is None else unit_in_words(unit)
-
-
-def _at(hosts: Sequence[str]) -> str:
-    return f" on {'host' if len(hosts) == 1 else 'hosts'} {', '.join(hosts)}" if hosts else ""
 
 
 def _open_unit(counted: IncidentCount) -> str | None:

@@ -59,10 +59,21 @@ from app.words.numbers import (
     seconds_likely,
     unit_of_costs,
 )
-from app.words.replicas import ELECTION_WORDS, PHASE_WORDS, REASSIGNMENT_WORDS, brokers, election, ids, replicas, state
+from app.words.replicas import (
+    BLOCKER_WORDS,
+    ELECTION_WORDS,
+    PHASE_WORDS,
+    REASSIGNMENT_WORDS,
+    brokers,
+    election,
+    ids,
+    replicas,
+    state,
+)
 from app.words.times import ago, began, clock, day_and_time, instant, minute, moment, typed_time, utc_in, when, zone
 
 __all__ = [
+    "BLOCKER_WORDS",
     "ELECTION_WORDS",
     "FAMILIES",
     "FAMILY_SIGN",
