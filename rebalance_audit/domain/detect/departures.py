@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect import client_advice
+from rebalance_audit.domain.detect.failures import failures
 from rebalance_audit.domain.detect.history import (
     History,
     HistoryStep,
@@ -95,7 +96,9 @@ def _departures(history: History, trigger: str) -> list[_GoneTogether]:
         causes = [t for t in step.rebalance.triggers if t.trigger == trigger]
         if not causes and step.rebalance.trigger != trigger:
             continue
-        ids = list(dict.fromkeys(m for cause in causes for m in cause.members))
+        ids = list(dict.fromkeys(m for m, cause in failures(history, step) if cause.trigger == trigger))
+        if not ids and any(cause.members for cause in causes):
+            continue
         if not ids:  # no cause names anybody: those the records show gone
             ids = [m.member_id for m in step.rebalance.members if m.change == MemberChange.LEFT]
         here = {m.member_id: m for m in step.rebalance.members}

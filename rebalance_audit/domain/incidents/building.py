@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rebalance_audit.domain.causes import COORDINATOR_FAILED, MEMBER_FAILED, Cause
 from rebalance_audit.domain.detect import client_advice
+from rebalance_audit.domain.detect.failures import failures
 from rebalance_audit.domain.detect.finding import capped
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, identity
 from rebalance_audit.domain.incidents import broker_faults, titles, words
@@ -267,17 +268,16 @@ def _last_signs(episode: Episode) -> Iterator[Link]:
     """When members that vanished were last known to live: their last heartbeat or commit, whichever is later."""
     history: History = episode.history
     for step in episode.steps:
-        for cause in step.rebalance.triggers:
+        for member_id, cause in failures(history, step):
             if cause.trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED):
                 continue
-            for member_id in cause.members:
-                member = history.member(member_id)
-                lowers = [m.stopped_at_lower_ms for m in history.movements_from([member_id], step)]
-                known = [t for t in lowers if t is not None]
-                if member.session_timeout_ms is not None:
-                    known.append(step.first_at_ms - member.session_timeout_ms)
-                if known and max(known) <= step.first_at_ms:
-                    yield words.last_sign(titles.name_of(identity(member)), max(known), cause.evidence)
+            member = history.member(member_id)
+            lowers = [m.stopped_at_lower_ms for m in history.movements_from([member_id], step)]
+            known = [t for t in lowers if t is not None]
+            if member.session_timeout_ms is not None:
+                known.append(step.first_at_ms - member.session_timeout_ms)
+            if known and max(known) <= step.first_at_ms:
+                yield words.last_sign(titles.name_of(identity(member)), max(known), cause.evidence)
 
 
 def _last_of_moves(rows: ClusterRows, trouble: Trouble) -> int:

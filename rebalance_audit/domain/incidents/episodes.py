@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rebalance_audit.domain.causes import FOLLOW_UPS, MEMBER_FAILED, Cause, cause_of
+from rebalance_audit.domain.detect.failures import failures
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, identity
 from rebalance_audit.domain.explain.connect_changes import SAME_CHANGE_MS
 from rebalance_audit.domain.kinds import MemberChange, Outcome
@@ -118,10 +119,7 @@ def _announces_delay(steps: Sequence[HistoryStep]) -> bool:
 
 def faults_in(history: History, step: HistoryStep) -> dict[Identity, str]:
     """Members that failed in this rebalance, and how."""
-    found: dict[Identity, str] = {}
-    for cause in step.rebalance.triggers:
-        if cause.trigger in MEMBER_FAILED:
-            found.update({identity(history.member(m)): cause.trigger for m in cause.members})
+    found: dict[Identity, str] = {identity(history.member(m)): cause.trigger for m, cause in failures(history, step)}
     if not found and step.rebalance.trigger in MEMBER_FAILED:  # no cause names anybody: those the records show gone
         found = {identity(m): step.rebalance.trigger for m in step.rebalance.members if m.change == "left"}
     return found

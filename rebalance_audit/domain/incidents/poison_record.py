@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalance_audit.domain.causes import MEMBER_FAILED
+from rebalance_audit.domain.detect.failures import failures
 from rebalance_audit.domain.detect.history import Identity, identity
 from rebalance_audit.domain.detect.wording import folded
 from rebalance_audit.domain.incidents.troubles import Trouble
@@ -19,7 +19,7 @@ def poison_record(trouble: Trouble) -> str | None:
     for episode, step in trouble.steps:
         if step.rebalance.protocol_type == "connect":
             continue
-        failed = {m for cause in step.rebalance.triggers if cause.trigger in MEMBER_FAILED for m in cause.members}
+        failed = {member_id for member_id, _ in failures(episode.history, step)}
         held = {m.resource for m in step.rebalance.movements if m.from_member_id in failed}
         if len(failed) == 1 and held:
             shares.append((episode.group_id, held))

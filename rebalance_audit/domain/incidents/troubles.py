@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from rebalance_audit.domain.causes import MEMBER_FAILED
+from rebalance_audit.domain.detect.failures import failures
 from rebalance_audit.domain.detect.history import HistoryStep, is_loopback
 from rebalance_audit.domain.incidents.episodes import Episode, faults_in
 from rebalance_audit.domain.incidents.model import ClusterRows
@@ -190,7 +190,7 @@ def departures(episode: Episode) -> Iterator[tuple[str, int]]:
     """The places that members went from, each with the time when the member was last known to live."""
     for step in episode.steps:
         failed = faults_in(episode.history, step)
-        ids = {m for t in step.rebalance.triggers if t.trigger in MEMBER_FAILED for m in t.members}
+        ids = {member_id for member_id, _ in failures(episode.history, step)}
         if not episode.is_fault:
             ids = {m.member_id for m in step.rebalance.members if m.change in ("left", "replaced")}
         for member_id in sorted(ids):

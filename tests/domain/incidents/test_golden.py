@@ -119,6 +119,15 @@ def test_it_begins_with_what_was_done_and_ends_before_what_was_done_next(capture
             assert incident.last_at_ms <= times[expected.last + 1] + 30_000
 
 
+@pytest.mark.parametrize("name", ["3.9.1/offsets_disk_lost", "4.0.0/disk_is_full"])
+def test_members_that_had_joined_anew_before_their_old_ids_expired_are_not_blamed(name: str) -> None:
+    """A broker's disk was lost or full; of librdkafka and kafka-go all three ids expired, of which one was killed."""
+    killed = {str(a["subject"]) for a in scenario(GOLDEN / name)["actions"] if a["action"] == "kill"}
+    faults = [i for i in found_in(GOLDEN / name) if i.kind == "member_fault"]
+    assert sorted(c for i in faults for c in i.culprits) == sorted(killed)
+    assert not [i.title for i in faults if any(f"{who[0]}{n}" in i.title for who in killed for n in (1, 3))]
+
+
 @pytest.mark.parametrize("capture", CAPTURES, ids=name_of)
 def test_every_rebalance_with_a_cost_is_in_exactly_one_incident_and_the_costs_add_up(capture: Path) -> None:
     incidents = found_in(capture)
