@@ -8,7 +8,15 @@ from app import words
 from app.answers.rows import Member, Movement, Rebalance
 from app.words import Html, fill
 from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.detect.history import client_part
 from rebalance_audit.domain.kinds import MovementKind, Outcome
+
+_ENDED: dict[str, str] = {
+    Outcome.SUPERSEDED: "It was superseded before anyone was assigned.",
+    Outcome.FAILED: "It failed.",
+    Outcome.MISSING: "It is missing: the number was skipped, and nothing says why.",
+    Outcome.OPEN: "It has not ended: it still runs, or the evidence ends inside it.",
+}
 
 
 def known_as(member: Member) -> str:
@@ -19,7 +27,7 @@ def rebalance(found: Rebalance) -> Html:
     """Why it began, what went where and stood still how long, and what the broker's own window was."""
     parts = [_headline(found), _beginning(found)]
     if found.outcome not in (Outcome.COMPLETED, Outcome.EMPTIED):
-        parts.append(fill("How it ended: {how}.", how=words.OUTCOME_WORDS.get(found.outcome, found.outcome)))
+        parts.append(Html(_ENDED.get(found.outcome, "How it ended is not known.")))
     for way, together in _by_way([m for m in found.movements if m.kind == MovementKind.MOVED])[:2]:
         parts.append(_moved(way, together))
     returned = [
@@ -123,7 +131,7 @@ def _whose(found: Rebalance) -> Html:
     """The members behind its cause, by the names that people know; nothing where none is named."""
     behind = dict.fromkeys(m for t in found.triggers if t.trigger == found.trigger for m in t.members)
     known = {m.member_id: known_as(m) for m in found.members}
-    named = [words.code(known.get(m) or m, 36) for m in behind]
+    named = [words.code(known.get(m) or client_part(m), 36) for m in behind]
     if not named:
         return Html("")
     more = f" and {len(named) - 3:,} more" if len(named) > 3 else ""

@@ -110,13 +110,19 @@ def unwatched(choices: tuple[str, str], spans: tuple[Span, Span]) -> list[str]:
 def ask(options: list[str]) -> None:
     """What to compare, before anything is claimed: a change that is known, or groups and a moment."""
     page.say("<b>What changed, and for which groups?</b> Choose a change, or groups and a moment.")
-    marks = reader.marks(most=MOST_MARKS)
+    named = page.param("a")
+    cluster, group = parsed(named) or (None, None)
+    marks = reader.marks(cluster_id=cluster, group_ids=None if group is None else [group], most=MOST_MARKS)
+    if group is not None and not marks:
+        page.note("No change of {group} is known.", group=said(str(named)))
     if marks:
-        page.heading("Changes that are known")
+        page.heading("Changes that are known" + (f" of {said(str(named))}" if group is not None else ""))
         with st.container(gap="xsmall"):
             for mark in marks:
                 is_group = not set("*?[") & set(mark.scope)
-                of = json.dumps([mark.cluster_id, mark.scope if is_group else None])
+                of = (
+                    str(named) if group is not None else json.dumps([mark.cluster_id, mark.scope if is_group else None])
+                )
                 is_named = is_group and mark.scope in mark.text  # its cluster is all that is left to say
                 where = words.name(mark.cluster_id, 40) if is_named and mark.cluster_id else said(of)
                 label = f"{words.minute(mark.at_ms, page.zone())} \u00b7 {words.name(mark.text, 140)} \u00b7 {where}"

@@ -93,11 +93,11 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
         frame,
         {
             "when": st.column_config.TextColumn(width=225),
-            "number": st.column_config.TextColumn(width=160),
-            "cause": st.column_config.TextColumn(width=365),
-            "longest downtime": st.column_config.TextColumn(width=210),
+            "number": st.column_config.TextColumn(width=155),
+            "cause": st.column_config.TextColumn(width=360),
+            "longest downtime": st.column_config.TextColumn(width=218),
             "broker's window": st.column_config.TextColumn(
-                "window", width=80, help="The broker's own window: not the downtime"
+                "window", width=88, help="The broker's own window: not the downtime"
             ),
             "moved": st.column_config.NumberColumn(width=64),
             "members": st.column_config.NumberColumn(width=74),

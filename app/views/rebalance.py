@@ -62,7 +62,9 @@ def numbers(r: Rebalance, unit: str) -> None:
         "assigned": at(r.assigned_at_ms, "no assignment was recorded"),
         "tasks and connectors" if r.protocol_type == "connect" else f"{unit}s": ", ".join(counts)
         if counts
-        else "none changed",
+        else "none changed"
+        if r.moved_count is not None
+        else "not known: no assignment was recorded",
         "avoidable movement": "not known"
         if r.avoidable_moved_count is None
         else words.things(r.protocol_type, r.avoidable_moved_count),
@@ -114,9 +116,10 @@ def avoidable(m: Movement) -> str:
     return "not known" if m.is_avoidable is None else "yes" if m.is_avoidable else "no"
 
 
-def movements(found: tuple[Movement, ...]) -> None:
+def movements(found: tuple[Movement, ...], is_known: bool) -> None:
     if not found:
-        page.nothing(reader.unread("gold.movement"), "No resource stopped, moved or began.")
+        none = "No resource stopped, moved or began." if is_known else "Not known: no assignment was recorded."
+        page.nothing(reader.unread("gold.movement"), none)
         return
 
     def owner(client_id: str | None, worker_url: str | None, member_id: str | None) -> str:
@@ -262,7 +265,7 @@ if r.members:
 else:
     page.nothing(reader.unread("gold.rebalance_member"), "Not known: no record of this number was seen.")
 page.heading("What moved")
-movements(r.movements)
+movements(r.movements, r.moved_count is not None)
 if len(r.triggers) > 1 or (r.triggers and r.triggers[0].detail):
     page.heading("All causes that were seen")
     page.table(

@@ -30,6 +30,19 @@ def test_one_group_is_compared_before_and_after_the_moment_in_the_address(opened
     assert "Too little was seen to say" in said(unknown)
 
 
+def test_compare_of_one_group_offers_its_own_changes(opened: Open, full_warehouse: Path) -> None:
+    """The deploy was told for groups called orders*; of checkout none is known but the hostile one for all."""
+    one = json.dumps([CLUSTER, "orders"])
+    at = opened(full_warehouse, "compare", a=one)
+    assert "Changes that are known of orders @ lab-cluster" in said(at)
+    assert any("v2.3 of orders" in label for label, _ in links(at))
+    assert not any(
+        "v2.3 of orders" in label
+        for label, _ in links(opened(full_warehouse, "compare", a=json.dumps([CLUSTER, "checkout"])))
+    )
+    assert "No change of connect-a" in said(opened(full_warehouse, "compare", a=json.dumps(["elsewhere", "connect-a"])))
+
+
 def test_compare_opens_with_a_question_and_claims_nothing(opened: Open, full_warehouse: Path) -> None:
     text = said(opened(full_warehouse, "compare"))
     assert "What changed, and for which groups?" in text

@@ -161,6 +161,23 @@ def test_a_rebalance_shows_who_went_where_and_how_long_it_took(opened: Open, ful
     assert any(label == f"log:broker-1/server.log#{FILE_ID}@88123" for label, _ in found)
 
 
+def test_what_a_rebalance_that_has_not_ended_moved_is_not_known(opened: Open, tmp_path: Path) -> None:
+    warehouse = gold_rows.write(tmp_path / "w", many=0)
+    own = next(r for r in warehouse.read("gold.rebalance").to_pylist() if r["group_id"] == "orders" and r["triggers"])
+    numbers = [name for name in own if name.endswith("_count") or name.startswith(("pause_", "resource_seconds_"))]
+    joined = own["triggers"][0] | {"trigger": "member_joined", "members": ["w1-a708854f-6e45-4e90-8a43-003bcab1c4bb"]}
+    open_ = {**own, **dict.fromkeys(numbers), "rebalance_id": "lab-cluster/orders/99", "outcome": "open"}
+    open_ |= {"trigger": "member_joined", "triggers": [joined], "assigned_at_ms": None, "generation_id": 99}
+    warehouse.append("gold.rebalance", rows_to_table("gold.rebalance", [open_]))
+    gold_rows.publish(warehouse)
+    text = said(opened(tmp_path / "w", "rebalance", cluster=CLUSTER, rebalance=open_["rebalance_id"]))
+    assert "because a member joined (w1);" in text
+    assert "It has not ended: it still runs, or the evidence ends inside it." in text
+    assert "partitionsnot known: no assignment was recorded" in text
+    assert re.search(r"What moved\s?Not known: no assignment was recorded\.", text)
+    assert "none changed" not in text
+
+
 def test_a_link_from_a_page_to_itself_changes_the_address_too(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "rebalance", cluster=CLUSTER, rebalance="orders/7")
     assert pressed(at, "Rebalance before") == {"cluster": CLUSTER, "rebalance": "orders/6"}

@@ -130,7 +130,7 @@ class History:
         return shown(self.group_id)
 
     def member(self, member_id: str) -> Member:
-        return self._members.get(member_id) or Member(member_id=member_id, client_id=_client_part(member_id))
+        return self._members.get(member_id) or Member(member_id=member_id, client_id=client_part(member_id))
 
     def who(self, identity: Identity) -> str:
         if identity[0] == "worker":
@@ -301,7 +301,7 @@ def identity(member: Member) -> Identity:
         return ("instance", member.group_instance_id)
     if member.worker_url is not None:
         return ("worker", member.worker_url)
-    name = member.client_id if member.client_id is not None else _client_part(member.member_id)
+    name = member.client_id if member.client_id is not None else client_part(member.member_id)
     return ("client", name) if member.client_host is None else ("client", name, member.client_host)
 
 
@@ -309,7 +309,7 @@ def label(member: Member) -> str:
     """`c3 (/10.0.0.9)`, with the instance id of a static member or the worker's address where there is one."""
     if member.worker_url is not None:
         return f"worker {worker_name(member.worker_url)}"
-    name = shown(member.client_id if member.client_id is not None else _client_part(member.member_id))
+    name = shown(member.client_id if member.client_id is not None else client_part(member.member_id))
     marks = [shown(member.client_host)] if member.client_host else []
     if member.group_instance_id is not None:
         marks.append(f"instance {shown(member.group_instance_id)}")
@@ -370,7 +370,8 @@ def most_at_once(steps: Iterable[HistoryStep], window_ms: int) -> int:
     return most
 
 
-def _client_part(member_id: str) -> str:
+def client_part(member_id: str) -> str:
+    """The client id that a coordinator puts before the random tail of a member id."""
     return _RANDOM_TAIL.sub("", member_id)
 
 
