@@ -28,6 +28,7 @@ from app.page.frame import (
     reader,
     reader_with_groups,
     run,
+    stop,
     style,
 )
 from app.page.incident_list import SIGNS, cause_of, cost_words, incident_list, subject_of
@@ -105,6 +106,7 @@ __all__ = [
     "show_all",
     "span_of",
     "span_words",
+    "stop",
     "style",
     "subject_of",
     "switch_in_address",

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Collection
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,6 +24,8 @@ from rebalance_audit import __version__
 ENVIRONMENT_NAME = "REBALANCE_AUDIT_WAREHOUSE"
 LOOKS_AGAIN_S = 1
 _log = logging.getLogger(__name__)
+_drawn: ContextVar[tuple[Any, set[str]] | None] = ContextVar("drawn", default=None)
+"""Of the page that is being drawn, the place above it, and the tables that it asked so far."""
 _HERE = Path(__file__).parents[1]
 
 
@@ -98,6 +101,7 @@ def run(chosen: Any) -> None:
     keep_zone()
     place = st.container()
     with asked_tables() as asked:
+        token = _drawn.set((place, asked))
         try:
             chosen.run()
         except WarehouseError as error:
@@ -107,9 +111,18 @@ def run(chosen: Any) -> None:
             if _over_damage():
                 st.rerun()
             broken("This page could not be shown.", _our_fault("this page", error, "a page failed"))
-        finally:  # also after `st.stop`
-            with place:
-                _damage(asked)
+        finally:
+            _drawn.reset(token)
+        with place:
+            _damage(asked)
+
+
+def stop() -> NoReturn:
+    """Ends the page here, with what could not be read above it: after `st.stop` nothing is drawn any more."""
+    if (drawn := _drawn.get()) is not None:
+        with drawn[0]:
+            _damage(drawn[1])
+    st.stop()
 
 
 def _over_damage() -> bool:
@@ -144,6 +157,7 @@ def _damage(asked: Collection[str]) -> None:
                 )
                 for name, why in found.items()
             ],
+            fill("<p><code>rebalance-audit doctor -w {w}</code> looks at every table.</p>", w=location),
         )
 
 
@@ -212,7 +226,7 @@ def reader_with_groups() -> Questions:
         panel(
             Html("<p>Groups appear once their cluster's evidence was collected; other teams' groups are not shown.</p>")
         )
-        st.stop()
+        stop()
     state = found.state()
     title("Nothing has been audited yet")
     if state.record_count or state.line_count:
@@ -240,30 +254,36 @@ def reader_with_groups() -> Questions:
                 w=found.location,
             ),
         )
-    st.stop()
+    stop()
 
 
 def broken(what: str, why: str) -> NoReturn:
     title(what)
     panel(fill("<p>{why}</p>", why=words.with_code(why)), Html("<p>Nothing was changed: this app only reads.</p>"))
-    st.stop()
+    stop()
 
 
 def not_known(
-    kind: str, found_id: str | None, cluster_id: str | None, view: str, unread: str | None = None
+    kind: str,
+    found_id: str | None,
+    cluster_id: str | None,
+    view: str,
+    unread: str | None = None,
+    beside: Callable[[], None] = lambda: None,
 ) -> NoReturn:
     """Where the address names none of a kind, or one that is not there; `view` lists those that are. `unread`: the
-    table that would hold it, where that cannot be read."""
+    table that would hold it, where that cannot be read; then `beside` shows what other tables say of it."""
     title(f"Which {kind}?")
     if unread is not None:
         panel(
             fill(
-                "<p>Whether there is a {kind} {id} is not known: {table} cannot be read.</p>",
+                "<p>Whether {kind} {id} exists is not known: {table} cannot be read.</p>",
                 kind=kind,
                 id=words.code(found_id or "", 80),
                 table=unread,
             )
         )
+        beside()
     elif found_id:
         panel(
             fill(
@@ -280,7 +300,7 @@ def not_known(
     else:
         panel(fill("<p>The address names no {kind}. Choose one.</p>", kind=kind))
     link(f"All {kind}s" if view == "home" else f"All {view}", view)
-    st.stop()
+    stop()
 
 
 def style() -> None:

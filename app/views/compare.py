@@ -130,7 +130,7 @@ def ask(options: list[str]) -> None:
     page.heading("Groups and a moment")
     a = chosen("Which groups", "a", options)
     page.link(f"Compare {said(a)} before and after", "compare", a=a, b=a)
-    st.stop()
+    page.stop()
 
 
 reader = page.reader_with_groups()

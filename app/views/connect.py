@@ -99,7 +99,7 @@ if not groups:
     page.title("Connect", under=QUESTION)
 if unread := reader.unread("gold.connect_task", "gold.group") if not groups else None:
     page.not_read(unread)
-    st.stop()
+    page.stop()
 if not groups:
     page.panel(
         Html("<p>No Connect cluster was seen: no group of workers, and no status topic.</p>"),
@@ -109,7 +109,7 @@ if not groups:
             "<code>rebalance-audit import</code> or <code>collect</code>.</p>"
         ),
     )
-    st.stop()
+    page.stop()
 cluster_id, group_id = page.group_in_address("Connect cluster", groups)
 with place_of_title:
     above = fill("{c} \u00b7 Connect", c=words.code(cluster_id, 40))
@@ -119,7 +119,7 @@ whole = reader.connect_span(cluster_id, group_id)
 if whole is None:
     unread = reader.unread("gold.connect_task")
     page.nothing(unread, "The workers' group {g} is known, but no task of it was seen.", g=words.code(group_id))
-    st.stop()
+    page.stop()
 marks = reader.marks(cluster_id=cluster_id, group_ids=[group_id])
 span = page.span_of(whole, page.default_span(whole, whole.to_ms), marks)
 with st.container(horizontal=True):

@@ -225,7 +225,7 @@ if cluster_id is None or ref is None:
     page.title("Evidence", under="Which evidence?")
     page.panel(Html("<p>The address names none. Every rebalance and every finding lists its own.</p>"))
     page.link("All groups", "groups")
-    st.stop()
+    page.stop()
 page.title(
     "Evidence",
     over=fill("{c} \u00b7 {r}", c=words.code(cluster_id, 40), r=words.code(ref, 120)),

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import charts, clock, page, panels, sentences, words
 from app.answers import coincidence
-from app.answers.rows import CauseShare, FindingFilter, Group, Span, counted
+from app.answers.rows import CauseShare, FindingFilter, Group, IncidentRow, Span, counted
 from app.charts import bars
 from app.charts.bars import Row
 from app.queries import HOUR_MS
@@ -160,11 +160,36 @@ def nothing_here(last_at_ms: int | None) -> None:
         )  # fmt: skip
 
 
+def its_incidents(cluster_id: str, group_id: str, span: Span | None = None) -> list[IncidentRow]:
+    """Those of the time, or of all evidence, and what was found besides."""
+    found = reader.incidents(span, cluster_id=cluster_id, group_id=group_id, most=MOST_INCIDENTS)
+    unread = reader.unread("gold.incident")
+    if found or unread:
+        page.heading("Its incidents")
+        if not found:
+            page.nothing(unread, "None.")
+        new = lambda i: page.JUST_IN if reader.is_just_in(i.cluster_id, i.incident_id) else ""  # noqa: E731
+        page.incident_list(
+            found, "Incidents of this group, open ones first", "group-incidents", with_cluster=False, badge=new
+        )
+    shown_there = {f for i in found for f in i.finding_ids}
+    asked = FindingFilter(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN)
+    if apart := [f for f in reader.findings(asked) if f.finding_id not in shown_there]:
+        page.heading("Also found")
+        panels.findings_of_group(apart)
+    return found
+
+
+def what_else_is_known() -> None:
+    if cluster_id and group_id:
+        its_incidents(cluster_id, group_id)
+
+
 reader = page.reader_with_groups()
 cluster_id, group_id = page.param("cluster"), page.param("group")
 group = reader.group(cluster_id, group_id) if cluster_id and group_id else None
 if group is None or cluster_id is None or group_id is None:
-    page.not_known("group", group_id, cluster_id, "groups", reader.unread("gold.group"))
+    page.not_known("group", group_id, cluster_id, "groups", reader.unread("gold.group"), what_else_is_known)
 
 unit = words.resource(group.protocol_type)
 page.title(words.name(group_id, 80), over=state_line(group), under="What has this group been through?")
@@ -172,7 +197,8 @@ page.present([cluster_id], group_id)
 whole = reader.span(cluster_id, group_id)
 if whole is None:
     page.nothing(reader.unread("gold.rebalance"), "The group is known, but none of its rebalances was seen.")
-    st.stop()
+    its_incidents(cluster_id, group_id)
+    page.stop()
 marks = reader.marks(cluster_id=cluster_id, group_ids=[group_id])
 span = page.span_of(whole, page.default_span(whole, group.last_rebalance_at_ms), marks)
 rebalances = reader.group_rebalances(cluster_id, group_id, span)
@@ -204,25 +230,7 @@ with st.container(horizontal=True):
         page.link("Its workers and tasks", "connect", cluster=cluster_id, group=group_id)
     page.outward(span, cluster=cluster_id, group=group_id)
 
-incidents = reader.incidents(span, cluster_id=cluster_id, group_id=group_id, most=MOST_INCIDENTS)
-if incidents or reader.unread("gold.incident"):
-    page.heading("Its incidents")
-    if not incidents:
-        page.nothing(reader.unread("gold.incident"), "None.")
-    new = lambda i: page.JUST_IN if reader.is_just_in(i.cluster_id, i.incident_id) else ""  # noqa: E731
-    page.incident_list(
-        incidents, "Incidents of this group, open ones first", "group-incidents", with_cluster=False, badge=new
-    )
-shown_there = {f for i in incidents for f in i.finding_ids}
-apart = [
-    f
-    for f in reader.findings(FindingFilter(group_id=group_id, cluster_id=cluster_id, status=FindingStatus.OPEN))
-    if f.finding_id not in shown_there
-]
-if apart:
-    page.heading("Also found")
-    panels.findings_of_group(apart)
-
+incidents = its_incidents(cluster_id, group_id, span)
 panels.would_have_helped(reader, reader.changes(cluster_id, group_id), span, unit)
 if in_time:
     page.heading(f"Rebalances within {words.duration(coincidence.WITHIN_MS)} after a leader changed")

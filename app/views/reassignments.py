@@ -290,7 +290,7 @@ if not clusters:
             "<code>rebalance-audit run</code>.</p>"
         ),
     )
-    st.stop()
+    page.stop()
 asked = page.param("cluster")
 cluster_id = asked if asked in clusters else clusters[0]
 whole = reader.reassignment_span(cluster_id) or Span(from_ms=0, to_ms=1)

@@ -180,11 +180,18 @@ def members(found: tuple[Member, ...]) -> None:
         page.note("{n} more members are not listed.", n=f"{len(found) - 100:,}")
 
 
+def its_incident() -> None:
+    found = reader.incident_of_rebalance(cluster_id, rebalance_id) if cluster_id and rebalance_id else None
+    if found is not None:
+        page.heading("Its incident")
+        page.incident_list([found], "The incident that it belongs to", "rebalance-incident")
+
+
 reader = page.reader_with_groups()
 cluster_id, rebalance_id = page.param("cluster"), page.param("rebalance")
 r = reader.rebalance(cluster_id, rebalance_id) if cluster_id and rebalance_id else None
 if r is None or cluster_id is None:
-    page.not_known("rebalance", rebalance_id, cluster_id, "groups", reader.unread("gold.rebalance"))
+    page.not_known("rebalance", rebalance_id, cluster_id, "groups", reader.unread("gold.rebalance"), its_incident)
 
 unit = words.resource(r.protocol_type)
 tz = page.zone()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -10,8 +11,6 @@ from deltalake.exceptions import DeltaError
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
-
-_REASON_WIDTH = 160
 
 
 def damage_of(warehouse: Warehouse, name: str) -> str | None:
@@ -26,7 +25,9 @@ def damage_of(warehouse: Warehouse, name: str) -> str | None:
             if why := _fault_of(warehouse, name, file):
                 return f"{name} {why}"
     except (DeltaError, OSError, pa.ArrowException, ValueError, WarehouseError) as error:
-        return f"{name} has a log that cannot be read ({_first_line(error)}); {_REMEDY}"
+        if _UNSUPPORTED in str(error):
+            return f"{name} is of a newer Delta format than this release reads; {_UPGRADE}"
+        return f"{name} has a log that cannot be read{_reason(error)}; {_REMEDY}"
     return None
 
 
@@ -42,7 +43,7 @@ def _fault_of(warehouse: Warehouse, name: str, file: str) -> str | None:
     except (FileNotFoundError, IsADirectoryError):
         return f"lacks a file, {file.rpartition('/')[2]}; {_REMEDY}"
     except (OSError, pa.ArrowException) as error:
-        return f"has a file that is damaged, {file.rpartition('/')[2]} ({_first_line(error)}); {_REMEDY}"
+        return f"has a file that is damaged, {file.rpartition('/')[2]}{_reason(error)}; {_REMEDY}"
     for field in arrow_schema(name):
         if field.name not in schema.names:
             return (
@@ -53,8 +54,11 @@ def _fault_of(warehouse: Warehouse, name: str, file: str) -> str | None:
 
 
 _REMEDY = "restore it from a backup, or read the evidence into a new warehouse with `import` and `run`"
+_UPGRADE = "nothing is lost: upgrade rebalance-audit to the release that wrote it, or to a newer one"
+_UNSUPPORTED = "Kernel error: Unsupported:"
+"""What deltalake says of a protocol version or a table feature that it does not know. It has no class for that."""
 
 
-def _first_line(error: Exception) -> str:
-    """Without SQL: what DuckDB adds about the query stands in later lines."""
-    return str(error).partition("\n")[0][:_REASON_WIDTH].rstrip(". ")
+def _reason(error: Exception) -> str:
+    """What the system says, such as that access is denied. Words of a library help no reader."""
+    return f" ({os.strerror(error.errno)})" if isinstance(error, OSError) and error.errno is not None else ""
