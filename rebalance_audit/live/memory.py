@@ -60,7 +60,10 @@ class ClusterPast:
     rows: ClusterRows | None = None
     """What happened to groups from `since_ms` on."""
     since_ms: int | None = None
-    """Whatever began before this instant is over. None: `rows` begin with the first evidence."""
+    """None: `rows` begin with the first evidence."""
+    open_before: Mapping[str, int] = field(default_factory=dict)
+    """Groups of incidents that began before `since_ms` and are not over, each with the begin of the earliest: `rows`
+    have what happened to them since then."""
 
 
 class Past(Protocol):
@@ -108,7 +111,7 @@ class ClusterMemory:
         self.seen_until_ms = known.seen_until_ms
         rows = known.rows or ClusterRows(cluster_id=self.cluster_id, now_ms=known.seen_until_ms)
         limits = partial(self._limits, self.cluster_id)
-        self._around = RememberedCluster(replace(rows, limits=limits), known.since_ms)
+        self._around = RememberedCluster(replace(rows, limits=limits), known.since_ms, known.open_before)
         self._stored_moves: Sequence[LeaderMove] = rows.leader_moves
         self._live_moves: dict[str, list[LeaderMove]] = {}
         """By group, those of recent elections beside its rebalances as they were folded last."""

@@ -19,7 +19,7 @@ from rebalance_audit.live.memory import ClusterPast
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import belonging
 from spark_jobs.group_evidence import node_clocks, node_pairs, seen_until_ms
-from spark_jobs.incidents.known import reaching_back
+from spark_jobs.incidents.known import KnownIncidents
 from spark_jobs.incidents.rows import moves_of
 from spark_jobs.incidents.since import cluster_rows
 from spark_jobs.metadata_log import logged_topic_names, next_log_offset
@@ -53,15 +53,22 @@ class WarehousePast:
             for group in groups:
                 self._refs[group].append(ref)
         versions = {name: version for name in _SILVER if (version := opened.version(name)) is not None}
-        since_ms = reaching_back(opened, cluster_id, seen - MARGIN_MS)
+        stored = KnownIncidents(opened)
+        since_ms = stored.reaching_back({cluster_id: seen - MARGIN_MS})[cluster_id]
+        open_before = stored.open_before(cluster_id, since_ms)
+        rows = cluster_rows(
+            opened, versions, cluster_id, since_ms, now_ms=seen, limits=self._limits, from_ms_of=open_before,
+            stored=stored,
+        )  # fmt: skip
         return ClusterPast(
             seen_until_ms=seen,
             routes=homes.routes.get(cluster_id, {}),
             clocks=node_clocks(opened, None, None).get(cluster_id, {}),
             zones={p.node: p.zone for p in node_pairs(opened, None, None) if p.cluster_id == cluster_id and p.zone},
             topic_names=self._topic_names(),
-            rows=cluster_rows(opened, versions, cluster_id, since_ms, now_ms=seen, limits=self._limits),
+            rows=rows,
             since_ms=since_ms,
+            open_before=open_before,
         )
 
     def of_groups(self, groups: Mapping[str, Collection[Route]]) -> dict[str, GroupPast]:

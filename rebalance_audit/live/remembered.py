@@ -33,9 +33,12 @@ LET_GO_EVERY_MS = 600_000
 class RememberedCluster:
     """A cluster's groups for `incidents_around`, and its incidents as they were worked out last."""
 
-    def __init__(self, rows: ClusterRows, since_ms: int | None) -> None:
-        """`rows`: what happened from `since_ms` on (None: from the beginning)."""
+    def __init__(self, rows: ClusterRows, since_ms: int | None, open_before: Mapping[str, int] | None = None) -> None:
+        """`rows`: what happened from `since_ms` on (None: from the beginning), to the groups in `open_before` from the
+        moment there."""
         self._rows, self.since_ms = replace(rows, groups={}, tasks=(), findings=()), since_ms
+        self._open_before = open_before or {}
+        """Needed until incidents are worked out first."""
         self._groups: dict[str, Sequence[Rebalance]] = dict(rows.groups)
         self._tasks: dict[str, list[ConnectTask]] = defaultdict(list)
         self._findings: dict[str | None, list[Finding]] = defaultdict(list)
@@ -180,7 +183,7 @@ class RememberedCluster:
         if self._incidents is None:
             self._incidents = {}
             groups = self._groups.keys()
-            found, _ = incidents_of(self.rows(groups, self.since_ms or 0, apart=True))
+            found, _ = incidents_of(self.rows(groups, 0, apart=True))
             self._take((), found)
         elif self._changed or now_ms != before_ms:
             news, apart = dict(self._changed), False
@@ -226,7 +229,9 @@ class RememberedCluster:
         """From when on rebalances of the group are kept: an open incident needs its own, however old they are."""
         if self.since_ms is None:
             return None
-        known = self._incidents or {}
+        if self._incidents is None:
+            return min(self.since_ms, self._open_before.get(group_id, self.since_ms))
+        known = self._incidents
         concerned = (known[incident_id] for incident_id in self._of_group.get(group_id, ()))
         return min([self.since_ms, *(i.first_at_ms for i in concerned if i.status == "open" and i.rebalance_ids)])
 

@@ -11,7 +11,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 
 _STORED = [
     "cluster_id", "incident_id", "first_at_ms", "last_at_ms", "status", "rebalance_ids", "reassignment_ids",
-    "finding_ids",
+    "finding_ids", "group_ids",
 ]  # fmt: skip
 MOMENT_OF_CLUSTER = "list_extract(?::BIGINT[], list_position(?::VARCHAR[], cluster_id))"
 """SQL for the moment of the row's cluster, by two parameters (`moment_params`); null for other clusters."""
@@ -38,6 +38,15 @@ class KnownIncidents:
             if row["cluster_id"] == cluster_id and (row["rebalance_ids"] or row["reassignment_ids"])
         ]
         return min([at_ms, *begins])
+
+    def open_before(self, cluster_id: str, at_ms: int) -> dict[str, int]:
+        """The groups of incidents that are open and began before that, each with the begin of its earliest."""
+        found: dict[str, int] = {}
+        for row in self.open:
+            if row["cluster_id"] == cluster_id and row["rebalance_ids"] and row["first_at_ms"] < at_ms:
+                for group_id in row["group_ids"]:
+                    found[group_id] = min(found.get(group_id, at_ms), row["first_at_ms"])
+        return found
 
     def reaching_back(self, from_ms: Mapping[str, int]) -> dict[str, int]:
         """For each cluster the begin of the earliest that reaches beyond its moment, or into one that does; else that
@@ -67,8 +76,3 @@ class KnownIncidents:
 def moment_params(moments: Mapping[str, int]) -> list[list[Any]]:
     """The parameters of MOMENT_OF_CLUSTER for these moments by cluster."""
     return [list(moments.values()), list(moments)]
-
-
-def reaching_back(warehouse: Warehouse, cluster_id: str, from_ms: int) -> int:
-    """The begin of the earliest incident that reaches beyond `from_ms`, or into one that does; else `from_ms`."""
-    return KnownIncidents(warehouse).reaching_back({cluster_id: from_ms})[cluster_id]

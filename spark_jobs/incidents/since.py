@@ -101,11 +101,15 @@ def cluster_rows(
     *,
     now_ms: int,
     limits: LimitsOf,
+    from_ms_of: Mapping[str, int],
+    stored: KnownIncidents,
 ) -> ClusterRows:
-    """The rows that the incidents of one cluster since `from_ms` were made from at the last publication."""
+    """The rows that the incidents of one cluster since `from_ms` were made from at the last publication. `from_ms_of`:
+    groups whose rows are wanted from an earlier moment on."""
     moves = warehouse.read("gold.leader_move", None, "cluster_id = ?", [cluster_id])
     since = {cluster_id: from_ms}
-    reader = _reader(warehouse, versions, since, KnownIncidents(warehouse), 1)
+    of_groups = {(cluster_id, group_id): at_ms for group_id, at_ms in from_ms_of.items()}
+    reader = _reader(warehouse, versions, since, stored, 1, of_groups)
     small = _small_tables(warehouse, versions, since, {cluster_id: now_ms}, moves)
     parcels = _packing(lambda: (reader, small))(iter(reader.work().to_batches()))
     [rows] = _clusters_in(parcels, reader, small, limits)
@@ -188,19 +192,26 @@ def _reader(
     since: Mapping[str, int],
     stored: KnownIncidents,
     buckets_at_least: int,
+    since_of_groups: Mapping[Place, int] | None = None,
 ) -> _ClusterReader:
+    of_groups = since_of_groups or {}
     files = warehouse.files(REBALANCES, versions[REBALANCES])
     if clusters_of_wrong_clocks(warehouse, versions).isdisjoint(since):
-        files = files_since(files, min(since.values()))
+        files = files_since(files, min([*since.values(), *of_groups.values()]))
     first: dict[Place, int] = {}
     counts: Counter[str] = Counter()
     if files:
         with cursor() as db:
             asked = {"cluster_id": list(since), "from_ms": pa.array(list(since.values()), pa.int64())}
             db.register("since", pa.table(asked))
+            earlier = places_table(of_groups).append_column(
+                "earlier_ms", pa.chunked_array([[of_groups[place] for place in sorted(of_groups)]], pa.int64())
+            )
+            db.register("earlier", earlier)
             found = db.execute(
-                f"SELECT cluster_id, group_id, min(place) FILTER ({AT} >= from_ms) since, count(*) "
-                f"FROM {relation(files)} JOIN since USING (cluster_id) GROUP BY ALL HAVING since IS NOT NULL"
+                f"SELECT cluster_id, group_id, min(place) FILTER ({AT} >= coalesce(earlier_ms, from_ms)) since, "
+                f"count(*) FROM {relation(files)} JOIN since USING (cluster_id) "
+                "LEFT JOIN earlier USING (cluster_id, group_id) GROUP BY ALL HAVING since IS NOT NULL"
             ).fetchall()
         for cluster_id, group_id, place, count in found:
             first[cluster_id, group_id] = place

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ingest.evidence import import_evidence, read_evidence
 from ingest.landing import Landing
-from rebalance_audit.domain.detect import DEFAULT_OF
+from rebalance_audit.domain.detect import DEFAULT_OF, LimitsOf, detect_group
+from rebalance_audit.domain.incidents import incident_row
 from rebalance_audit.domain.reassign import kraft_history
 from rebalance_audit.live import past
 from rebalance_audit.live.elections import MetadataPast
 from rebalance_audit.live.group_memory import MOST_EVENTS
 from rebalance_audit.live.past import WarehousePast
+from rebalance_audit.live.remembered import RememberedCluster
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
+from spark_jobs.incidents import since
 from tests.captures import GOLDEN
+from tests.domain.detect.group_story import CLUSTER, GroupStory
+from tests.spark_jobs.incidents.test_tables import HOUR_S, Published
 
 
 @pytest.mark.parametrize("most_events", [MOST_EVENTS, 3])
@@ -92,3 +99,35 @@ def test_leader_moves_are_read_when_the_table_changed(tmp_path: Path) -> None:
     assert tables.leader_moves(15_000) is None
     publish("lab", 30_000)
     assert [move.at_ms for move in tables.leader_moves(15_000) or ()] == [20_000, 30_000]
+
+
+def test_what_an_incident_is_made_of_that_is_open_for_long_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault is over after ten hours without another; the margin of what is read anyway is three hours."""
+
+    limits = LimitsOf(({"quiet_ms": 10 * HOUR_S * 1_000},))
+    orders = GroupStory("orders").joins("c1", "c2", "c3", at_s=0).vanishes("c1", at_s=HOUR_S).vanishes("c2", at_s=5_000)
+    refunds = GroupStory("refunds").joins("c1", "c2", at_s=0).deploys("c1", "c2", from_s=4 * HOUR_S, each_s=60)
+    history = Published(tmp_path, monkeypatch, limits)
+    history.publish([orders, refunds], until_s=6 * HOUR_S)
+    stored = [row for row in history.rows("gold.incident", "incident_id") if row["status"] == "open"]
+    assert [(row["kind"], len(row["rebalance_ids"])) for row in stored] == [("member_fault", 2)]
+    for name in ("open_tasks", "reassignments_since"):  # there are none
+        monkeypatch.setattr(since, name, lambda *asked: {})
+    monkeypatch.setattr(past, "seen_until_ms", lambda warehouse: {CLUSTER: history.now_ms})
+    known = WarehousePast(history.warehouse, CLUSTER, limits).of_cluster()
+    assert known.rows is not None
+    assert known.since_ms is not None
+    assert {group_id: len(rows) for group_id, rows in known.rows.groups.items()} == {"orders": 2, "refunds": 4}
+    rows = replace(known.rows, limits=partial(limits, CLUSTER))
+    for is_folded in (False, True):
+        cluster = RememberedCluster(rows, known.since_ms, known.open_before)
+        if is_folded:
+            findings = detect_group(orders.rebalances, (), limits(CLUSTER, "orders"), seen_until_ms=history.now_ms)
+            cluster.put("orders", orders.rebalances, (), findings)
+        found = [i for i in cluster.incidents(history.now_ms) if i.status == "open"]
+        assert [incident_row(i) | {"chain": ()} for i in found] == [
+            {name: tuple(v) if isinstance(v, list) else v for name, v in (row | {"chain": ()}).items()}
+            for row in stored
+        ]

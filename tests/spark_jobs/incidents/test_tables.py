@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rebalance_audit.domain.detect import detect_group
+from rebalance_audit.domain.detect import DEFAULT_OF, LimitsOf, detect_group
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of, mark_row
 from rebalance_audit.domain.model import to_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove, leader_move_row
@@ -35,7 +35,8 @@ SILVER = ("silver.measured_rebalance", "silver.connect_task", "silver.finding", 
 class Published:
     """A warehouse as the stages before leave it, and publish after them."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, limits: LimitsOf = DEFAULT_OF) -> None:
+        self._limits = limits
         self.warehouse = Warehouse.open(folder, create=True)
         self.now_ms = 0
         self._before_ms: dict[str, int] = {}
@@ -51,7 +52,12 @@ class Published:
         findings = [
             to_row(f) | {"group_id": s.group_id}
             for s in stories
-            for f in detect_group([r for r in s.rebalances if self._is_past(r)], (), seen_until_ms=self.now_ms)
+            for f in detect_group(
+                [r for r in s.rebalances if self._is_past(r)],
+                (),
+                self._limits(CLUSTER, s.group_id),
+                seen_until_ms=self.now_ms,
+            )
         ]
         before, now = self.versions(), [row for rows in rebalances.values() for row in rows]
         self._write("silver.measured_rebalance", now)
@@ -61,7 +67,7 @@ class Published:
         moved = rows_to_table("gold.leader_move", [leader_move_row(m) for m in moves if m.at_ms <= self.now_ms])
         with self.warehouse.staging_folder() as folder:
             made = incident_tables(
-                self.warehouse, self.versions(), moved, groups, engine=LocalEngine(), folder=folder,
+                self.warehouse, self.versions(), moved, groups, self._limits, engine=LocalEngine(), folder=folder,
                 since_versions=before, seen_before_ms=self._before_ms,
             )  # fmt: skip
             self.warehouse.replace("gold.incident", made.incidents, made.incident_scope)
@@ -219,7 +225,7 @@ def test_time_alone_makes_a_fault_of_a_broker_that_of_the_members(
 ) -> None:
     """Members of another group expired later through the same broker, so that their incident ends later. No finding
     that ends meanwhile is news either."""
-    monkeypatch.setattr(sys.modules[__name__], "detect_group", lambda *rebalances, **until: [])
+    monkeypatch.setattr(sys.modules[__name__], "detect_group", lambda *known, **until: [])
     stories = [GroupStory(group_id).joins("c1", "c2", "c3", at_s=-HOUR_S * 5) for group_id in ("orders", "refunds")]
     moves = [
         loses_coordinator(story, ["c1", "c2", "c3"], at_s, broker=1)
