@@ -17,6 +17,7 @@ import pytest
 
 from ingest.collect_settings import CollectSettings
 from ingest.collector import Landed
+from ingest.metadata import metadata_runs
 from rebalance_audit import cli
 from rebalance_audit.commands import watch as command
 from rebalance_audit.commands.collect import FollowedMetadata
@@ -24,12 +25,14 @@ from rebalance_audit.commands.pipeline import Carried
 from rebalance_audit.commands.watching import live, outages
 from rebalance_audit.commands.watching import rounds as stage_rounds
 from rebalance_audit.domain.incidents.responses import silence
+from rebalance_audit.live import past as live_past
 from rebalance_audit.live.judge import Judge
 from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.warehouse import behind
 from rebalance_audit.warehouse.responses import respond
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.captures import GOLDEN
+from tests.domain.reassign.stories import MetadataStory
 
 
 class Stopped(Event):
@@ -92,6 +95,33 @@ def test_nothing_is_judged_before_the_tables_hold_the_metadata_log_that_was_ther
             assert watching._has_begun == is_there
     finally:
         watching.stop()
+
+
+def test_the_cluster_of_the_tables_is_known_where_only_its_metadata_log_was_landed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    past = live_past.WarehousePast.__init__
+
+    def noted(self: live_past.WarehousePast, warehouse: Warehouse, cluster_id: str, limits: Any) -> None:
+        asked.append(cluster_id)
+        past(self, warehouse, cluster_id, limits)
+
+    monkeypatch.setattr(live_past.WarehousePast, "__init__", noted)
+    rounds: Any = Rounds(tmp_path)
+    followed = FollowedMetadata("c", {})
+    watching = live.LiveWatch(rounds, followed)
+    try:
+        followed.caught_up.set()
+        watching.caught_up()
+        watching.round()
+        followed._hear([*metadata_runs(MetadataStory().topic("orders", (1, 2)).sources)])
+        until = time.monotonic() + 20
+        while not asked and time.monotonic() < until:
+            time.sleep(0.02)
+    finally:
+        watching.stop()
+    assert asked == ["c"]
 
 
 def test_commits_alone_are_waited_for_and_not_asked_for_all_the_time(

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.output import note
 from rebalance_audit.commands.watching.outages import passing_sentence
@@ -86,7 +86,7 @@ class LiveWatch:
         sys.setswitchinterval(HANDED_ON_S)
         self._judge.start()
         if followed is not None:
-            followed.heard = self._judge.hear_metadata
+            followed.heard = self._metadata_landed
 
     @property
     def failure(self) -> Exception | None:
@@ -103,6 +103,12 @@ class LiveWatch:
     def caught_up(self) -> None:
         self._caught_up.set()
         self._wake.set()
+
+    # ---- in the thread that follows the metadata log
+
+    def _metadata_landed(self, cluster_id: str, runs: Sequence[Any]) -> None:
+        self._cluster_id = cluster_id  # of a cluster without groups nothing else may have been landed
+        self._judge.hear_metadata(cluster_id, runs)
 
     # ---- in the judge's thread
 
