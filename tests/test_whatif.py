@@ -90,6 +90,30 @@ def test_a_warehouse_gives_the_same_answer_as_the_evidence(filled: Path) -> None
     assert stored["options"][0]["saved_seconds"] == pytest.approx(read["options"][0]["saved_seconds"], abs=0.5)
 
 
+def test_a_group_by_name_and_the_whole_fleet_have_one_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["-w", str(tmp_path / "w"), "-q"]
+    for verb in (["import", str(GOLDEN / "connect_worker_lost")], ["run", "--engine", "local"]):
+        assert cli.run([*verb, *place]) == 0
+    assert cli.run(["whatif", *place, "--engine", "local"]) == 0
+    capsys.readouterr()
+    names = ("saved_seconds", "saved_lower_seconds", "saved_upper_seconds", "cost_seconds")
+    assert cli.run(["whatif", "connect-lab", *place, "-o", "json"]) == 0
+    by_name = {o["why"]: [o[n] for n in names] for o in json.loads(capsys.readouterr().out)["options"]}
+    stored = Warehouse.open(tmp_path / "w").query("SELECT * FROM gold.whatif ORDER BY place").to_pylist()
+    assert len(stored) == 3
+    for row in stored:
+        assert by_name[row["why"]] == [row[n] for n in names]
+
+
+def test_settings_that_were_asked_for_can_be_pasted_also_if_they_cost_more() -> None:
+    said = CliRunner().invoke(cli.app, ["whatif", *DEPLOY, "--set", "group.instance.id=auto"]).stdout
+    assert "would have cost deploy-app" in said
+    assert "java         group.instance.id=" in said
+    assert "as measured, from 2026-11-21 16:31:51 UTC to 2026-11-21 16:33:09 UTC" in " ".join(said.split())
+
+
 def test_a_warehouse_shows_how_long_full_polls_took_as_the_evidence_does(tmp_path: Path) -> None:
     """d2 takes 21 ms for a record in the lab's story, and polls as many as it may."""
     capture = Path(__file__).parent / "pairs" / "s43-1"

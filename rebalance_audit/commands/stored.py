@@ -69,6 +69,13 @@ def stored_rebalances(opened: Any, group: str, cluster_id: str | None) -> list[R
     return _in_order([_whole(row, children.get(row["rebalance_id"], {})) for row in stored])
 
 
+def stored_until_ms(opened: Any, cluster_id: str) -> int:
+    """Where the evidence of a cluster ends; 0 where that is not known."""
+    sql = "SELECT max(to_at_ms) AS until_ms FROM gold.coverage WHERE cluster_id = ?"
+    (row,) = opened.query(sql, [cluster_id]).to_pylist()
+    return row["until_ms"] or 0
+
+
 def stored_commits(opened: Any, rebalances: Sequence[Rebalance]) -> list[CommitMark]:
     """The commits of one group. None if no member was too slow for its poll interval, since they are only needed to
     know what its polls held."""

@@ -74,7 +74,7 @@ def whatif(
         return
     if seconds is not None or days is not None:
         raise UsageError("--seconds and --days are for all groups of a warehouse; of one GROUP give --from and --to.")
-    from rebalance_audit.commands.stored import stored_commits, stored_rebalances
+    from rebalance_audit.commands.stored import stored_commits, stored_rebalances, stored_until_ms
     from rebalance_audit.domain.numbers import happened_at_ms
     from rebalance_audit.domain.replay.candidates import candidates
     from rebalance_audit.domain.replay.requests import RequestError
@@ -91,7 +91,7 @@ def whatif(
             opened = Warehouse.open(warehouse)
             rows = stored_rebalances(opened, group, cluster_id)
             marks = stored_commits(opened, rows)
-            until_ms = max((r.ended_at_ms or 0 for r in rows), default=0)
+            until_ms = max(stored_until_ms(opened, rows[0].cluster_id), *(r.ended_at_ms or 0 for r in rows))
         else:
             answer = _from_evidence(group, evidence, bootstrap, command_config, overrides, logs, progress)
             rows, until_ms, marks = list(answer.rebalances), answer.seen_until_ms or 0, list(answer.marks)
@@ -122,7 +122,8 @@ def whatif(
         sys.stdout.write(json_text(_as_json(fit, found, settings)) + "\n")
     else:
         unit = "task" if situation.script.protocol_type == "connect" else "partition"
-        lines = _as_text(group, unit, situation.in_force, fit, found, bool(settings))
+        since_ms = next(at_ms for r in rows if (at_ms := happened_at_ms(r)) is not None)
+        lines = _as_text(group, unit, situation.in_force, fit, found, bool(settings), (since_ms, until_ms))
         sys.stdout.writelines(visible(line) + "\n" for line in lines)
 
 
@@ -242,9 +243,17 @@ def _was_so_already(option: Option) -> bool:
     return {name: in_milliseconds(value) for name, value in option.settings.items()} == option.in_force
 
 
-def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Option], is_asked: bool) -> Iterator[str]:
-    """The answer in the first line. `unit`: task or partition."""
-    from rebalance_audit.domain.detect.wording import meaning_of_unit
+def _as_text(
+    group: str,
+    unit: str,
+    in_force: Any,
+    fit: Fit,
+    found: Sequence[Option],
+    is_asked: bool,
+    replayed_ms: tuple[int, int],
+) -> Iterator[str]:
+    """The answer in the first line. `unit`: task or partition; `replayed_ms`: the first rebalance and the end."""
+    from rebalance_audit.domain.detect.wording import clock, meaning_of_unit
     from rebalance_audit.domain.explain.layout import hanging
     from rebalance_audit.domain.replay.meanings import beyond_pauses, meanings_of, prices_of
 
@@ -253,7 +262,8 @@ def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Opt
     yield ""
     yield from hanging(
         f"{group}   {in_force.group_protocol}, {in_force.assignor}, heartbeat {in_force.heartbeat_interval_ms} ms; "
-        f"stood still {fit.measured_seconds:.1f} {unit}-seconds as measured",
+        f"stood still {fit.measured_seconds:.1f} {unit}-seconds as measured, from {clock(replayed_ms[0])} to "
+        f"{clock(replayed_ms[1])}",
         width,
         3,
     )
@@ -290,7 +300,7 @@ def _as_text(group: str, unit: str, in_force: Any, fit: Fit, found: Sequence[Opt
             for sentence in sentences:
                 text = sentence if len(option.settings) > 1 else sentence.partition(": ")[2]
                 yield from hanging(f"    {lead}: {text}", width, 6)
-        if (option.saved_seconds or 0) > 0:
+        if is_asked or (option.saved_seconds or 0) > 0:
             for client, lines in option.properties.items():
                 yield from (f"    {client:<12} {line}" for line in lines)
     if len(found) > SHOWN_OPTIONS:
