@@ -74,15 +74,15 @@ class RecentElections:
     def published(self, until: float, stored: Sequence[LeaderElection]) -> set[int]:
         """The tables hold all that was landed before this moment, and have these elections since `since_ms`. The
         partitions as for `take`."""
-        before, of_tables = self._known, set(stored)
-        self._known = {
-            key: (election, at)
-            for key, (election, at) in before.items()
-            if at >= until or (at >= until - KEPT_S and election in of_tables)
-        }
+        before, of_tables = self._known, {_said(e): e for e in stored}  # which may cite another node's copy
+        self._known = {key: (election, at) for key, (election, at) in before.items() if at >= until}
+        for key, (election, at) in before.items():
+            if until - KEPT_S <= at < until and _said(election) in of_tables:
+                self._known[key] = of_tables[_said(election)], at
         since_ms = self.since_ms
         concerned = self._keep((e for e in stored if self._known and e.at_ms >= since_ms), until)
-        return concerned.union(*(self._concerns(e) for key, (e, _) in before.items() if key not in self._known))
+        changed = (e for key, (e, _) in before.items() if key not in self._known or self._known[key][0] != e)
+        return concerned.union(*map(self._concerns, changed))
 
     def moves_of(self, group_id: str, rebalances: Sequence[Rebalance]) -> list[LeaderMove]:
         """The changes of leaders beside the group's rebalances, as gold.leader_move has them."""
@@ -148,6 +148,11 @@ class RecentElections:
 
 def _fails(election: LeaderElection) -> bool:
     return election.cause == "broker_failure" and election.previous_leader is not None
+
+
+def _said(election: LeaderElection) -> tuple[int, str, int, int | None, int | None, str]:
+    e = election
+    return e.at_ms, e.topic, e.partition, e.previous_leader, e.elected, e.cause
 
 
 def _place(election: LeaderElection) -> tuple[str, int]:

@@ -111,6 +111,16 @@ def test_what_the_log_says_no_more_is_dropped_when_the_tables_say_so() -> None:
     assert not recent
 
 
+def test_elections_stay_where_the_tables_cite_another_nodes_copy() -> None:
+    recent, of_groups = RecentElections(CLUSTER, MetadataPast), rebalances(Random(1))
+    recent.take([replace(r, node="another") for r in a_log()], 1.0)
+    before = live(recent, of_groups)
+    concerned = recent.published(2.0, history(a_log()).elections)
+    after = live(recent, of_groups)
+    assert before != after == of_tables(history(a_log()), of_groups)
+    assert recent.concerned(GROUPS, concerned) >= {move.group_id for move in after}
+
+
 def test_elections_stay_as_long_as_the_tables_may_lack_the_rebalances_beside_them() -> None:
     recent = RecentElections(CLUSTER, MetadataPast)
     recent.take(a_log(), 1.0)
