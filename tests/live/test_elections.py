@@ -19,11 +19,13 @@ from rebalance_audit.domain.publish.leader_moves import (
     Rebalanced,
     leader_moves,
 )
-from rebalance_audit.domain.reassign import ReassignmentHistory, kraft_history
+from rebalance_audit.domain.reassign import LeaderElection, ReassignmentHistory, kraft_history
 from rebalance_audit.live import elections
 from rebalance_audit.live.elections import KEPT_S, MetadataPast, RecentElections
+from rebalance_audit.live.memory import ClusterMemory
 from tests.captures import GOLDEN
 from tests.domain.detect.group_story import GroupStory
+from tests.live.no_past import NoPast
 
 CLUSTER = "lab"
 GROUPS = tuple(f"g{n}" for n in range(8))
@@ -98,6 +100,53 @@ def test_any_cut_of_what_is_landed_comes_to_what_the_tables_have(seed: int) -> N
         at = end
     assert live(recent, of_groups) == of_tables(whole, of_groups)
     assert recent.concerned(GROUPS, concerned) >= {m.group_id for m in live(recent, of_groups)}
+
+
+class Tables(NoPast):
+    """As they were published last."""
+
+    def __init__(self) -> None:
+        self.landed: Sequence[SourceMetadata] = ()
+        self.moves: Sequence[LeaderMove] = ()
+
+    def leader_moves(self, since_ms: int) -> Sequence[LeaderMove]:
+        return [move for move in self.moves if move.at_ms >= since_ms]
+
+    def of_metadata(self) -> MetadataPast:
+        return past_of(self.landed)
+
+    def elections(self, since_ms: int) -> Sequence[LeaderElection]:
+        return [e for e in history(self.landed).elections if e.at_ms >= since_ms] if self.landed else ()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_log_rebalances_and_tables_in_any_order_come_to_the_moves_of_the_tables(seed: int) -> None:
+    random, log, tables = Random(seed), a_log(), Tables()
+    of_groups = rebalances(random)
+    memory, known = ClusterMemory(CLUSTER, tables), dict[str, Sequence[Rebalance]]()
+    steps = [*["log"] * 12, *GROUPS * 3, *["publish"] * 6]
+    random.shuffle(steps)
+    cuts, at, clock = [0, *sorted(random.choices(range(len(log)), k=11)), len(log)], 0, 0.0
+    for step in steps:
+        clock += 1.0
+        if step == "log":
+            at += 1
+            memory.move_leaders(memory.take_metadata(log[cuts[at - 1] : cuts[at]], clock))
+        elif step == "publish":  # it began a moment ago
+            tables.landed = log[: cuts[at]]
+            tables.moves = of_tables(history(tables.landed), known) if tables.landed else ()
+            memory.learn_moves(clock - 0.5)
+        else:  # some of what the group went through, each time more
+            count = min(len(known.get(step, ())) + random.choice((1, 2, 4)), 4)
+            known[step] = of_groups[step][:count]
+            memory._around.put(step, known[step], (), ())
+            memory.move_leaders([step])
+    moves = memory._around._rows.leader_moves
+    expected = of_tables(history(log), known)
+    assert sorted((m.place, m.rebalance_id) for m in moves) == sorted((m.place, m.rebalance_id) for m in expected)
+    tables.landed, tables.moves = log, expected
+    memory.learn_moves(clock + 1)
+    assert set(memory._around._rows.leader_moves) == set(expected)
 
 
 def test_what_the_log_says_no_more_is_dropped_when_the_tables_say_so() -> None:
