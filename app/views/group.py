@@ -92,14 +92,14 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
     page.clickable_table(
         frame,
         {
-            "when": st.column_config.TextColumn(width=225),
-            "number": st.column_config.TextColumn(width=155),
-            "cause": st.column_config.TextColumn(width=360),
-            "longest downtime": st.column_config.TextColumn(width=218),
+            "when": st.column_config.TextColumn(width=221),
+            "number": st.column_config.TextColumn(width=158),
+            "cause": st.column_config.TextColumn(width=364),
+            "longest downtime": st.column_config.TextColumn(width=212),
             "broker's window": st.column_config.TextColumn(
-                "window", width=88, help="The broker's own window: not the downtime"
+                "window", width=86, help="The broker's own window: not the downtime"
             ),
-            "moved": st.column_config.NumberColumn(width=64),
+            "moved": st.column_config.NumberColumn(width=58),
             "members": st.column_config.NumberColumn(width=74),
             "normal": st.column_config.TextColumn(width=66, help="The protocol's normal work"),
         },
