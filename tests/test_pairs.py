@@ -22,7 +22,7 @@ def test_the_docs_show_every_pair_as_it_comes_out(pairs: list[Pair]) -> None:
 
 def test_each_side_ran_three_times_at_least(pairs: list[Pair]) -> None:
     assert len(pairs) >= 15
-    assert min(len(runs) for pair in pairs for runs in (pair.before, pair.after)) == 3
+    assert min(len(runs) for pair in pairs for runs in (pair.before, pair.after)) >= 3
 
 
 def test_better_and_worse_are_never_confused_and_few_lie_outside(pairs: list[Pair]) -> None:
