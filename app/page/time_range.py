@@ -87,6 +87,8 @@ def span_of(whole: Span, default: str, marks: Sequence[MarkRow] = ()) -> Span:
     odd = {n: st.query_params[n] for n in ("from", "to", "last") if chosen is None and st.query_params.get(n)}
     if (named := st.query_params.get("zone")) and named not in _known_zones():
         odd["zone"] = named
+    if (since := st.query_params.get("since")) and not st.query_params.get("from"):  # a mark in the address has both
+        odd["since"] = since
     if odd:
         asked = words.name("&".join(f"{n}={value}" for n, value in odd.items()), 80)
         st.html(

@@ -35,6 +35,17 @@ def parsed(text: str | None) -> tuple[str | None, str | None] | None:
     return (found[0], found[1]) if is_pair else None
 
 
+def is_known(text: str) -> bool:
+    """Whether the warehouse has what the address names. What cannot be read may be there."""
+    pair = parsed(text)
+    if pair is None or reader.unread("gold.group"):
+        return pair is not None
+    cluster, group = pair
+    if cluster is None or group is None:
+        return group is None and cluster in (None, *(c.cluster_id for c in reader.clusters()))
+    return reader.group(cluster, group) is not None
+
+
 def said(text: str) -> str:
     cluster, group = parsed(text) or (None, None)
     if group is not None:
@@ -137,6 +148,13 @@ reader = page.reader_with_groups()
 whole = reader.span() or Span(from_ms=0, to_ms=1)
 page.title("Compare", under="Did the change help?")
 options = choices()
+named = {name: text for name in ("a", "b") if (text := page.param(name)) is not None}
+if unknown := [text for text in dict.fromkeys(named.values()) if not is_known(text)]:
+    for text in unknown:
+        cluster, group = parsed(text) or (None, text)
+        page.is_not_here(group, cluster)
+    for name in named:
+        page.put_param(name, "")
 if page.param("b") is None:
     ask(options)
 place_of_answer = st.container()

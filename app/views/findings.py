@@ -148,6 +148,10 @@ def listing() -> None:
             "That is a statement about the evidence, not about the cluster: what was not seen stands on the page Trust."
         )
         return
+    if cluster_id and not group and cluster_id in sums.cluster_ids:
+        page.put_param("of", cluster_id)
+    elif wanted or (cluster_id and not group):
+        page.is_not_here(wanted, cluster_id)
     if group:
         page.note("Only those of group {g}.", g=words.code(group))
         page.link("Those of all groups", "findings")

@@ -8,7 +8,7 @@ from app.words import Html, fill
 
 page.title("No such page")
 page.panel(
-    fill("<p>There is no page {n} here.</p>", n=words.code(st.session_state[UNKNOWN_PAGE], 80)),
+    fill("<p>No page here is called {n}.</p>", n=words.code(st.session_state[UNKNOWN_PAGE], 80)),
     Html("<p>The menu above has all pages; Search finds groups, incidents, connectors and topics by name.</p>"),
 )
 page.link("Fleet", "home")

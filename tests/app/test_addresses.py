@@ -44,6 +44,12 @@ def test_a_wrong_address_is_answered_kindly(
         ("groups", {"zone": "Mars/<b>"}, "The address asks for zone=Mars/<b>, which cannot be shown"),
         ("findings", {"rule": "ZZ999"}, "ZZ999, which the address names, is not here."),
         ("groups", {"mode": "<i>"}, "<i>, which the address names, is not here."),
+        ("home", {"since": "zzz"}, "The address asks for since=zzz, which cannot be shown"),
+        ("findings", {"cluster": "nope"}, "nope, which the address names, is not here."),
+        ("findings", {"finding": "nope"}, "nope, which the address names, is not here."),
+        ("compare", {"a": '["nope","x"]', "b": "[null,null]"}, "x @ nope, which the address names, is not here."),
+        ("compare", {"a": "[null,null]", "b": '["nope",null]'}, "nope, which the address names, is not here."),
+        ("compare", {"a": "[1]"}, "[1], which the address names, is not here."),
         ("connect", {"cluster": "zz"}, "zz, which the address names, is not here."),
         ("connect", {"cluster": CLUSTER, "group": "no"}, f"no @ {CLUSTER}, which the address names, is not here."),
     ],
@@ -53,8 +59,19 @@ def test_what_an_address_asks_for_in_vain_is_said(
 ) -> None:
     page = opened(full_warehouse, view, **params)
     assert answer in said(page)
-    odd = {name: value for name, value in params.items() if name in ("last", "zone")}
+    odd = {name: value for name, value in params.items() if name in ("last", "zone", "since", "a", "b")}
     assert not odd.items() & dict(page.query_params).items()  # nor does a copied link ask for it
+
+
+def test_findings_of_a_cluster_that_is_there_are_its_own(opened: Open, full_warehouse: Path) -> None:
+    page = opened(full_warehouse, "findings", cluster=CLUSTER)
+    assert "is not here" not in said(page)
+    assert page.query_params["of"] == CLUSTER
+
+
+def test_compare_claims_nothing_about_groups_that_are_not_here(opened: Open, full_warehouse: Path) -> None:
+    page = said(opened(full_warehouse, "compare", a='["nope","x"]', b='["nope","x"]'))
+    assert "What changed, and for which groups?" in page
 
 
 def test_a_cluster_alone_leads_to_its_own_workers(opened: Open, full_warehouse: Path) -> None:

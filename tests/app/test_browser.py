@@ -626,10 +626,10 @@ def test_without_a_warehouse_the_browser_shows_how_to_begin(page: Any) -> None:
 
 
 def test_an_unknown_page_says_what_is_unknown_and_leads_on(page: Any, address: str) -> None:
-    assert "There is no page <b>y here." in opened(page, address, "%3Cb%3Ey")
+    assert "No page here is called <b>y." in opened(page, address, "%3Cb%3Ey")
     assert page.get_by_role("dialog").count() == 0
     click_link(page, "Fleet")
     shows(page, "incidents open")
-    assert "There is no page y here." in opened(page, address, "x/y")
+    assert "No page here is called y." in opened(page, address, "x/y")
     assert "Which groups need care?" in opened(page, address, "x/groups/", search="checkout")
     assert page.url.startswith(f"{address}/groups?search=checkout")
