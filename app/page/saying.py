@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -119,7 +120,13 @@ def _in_words(value: object, placeholder: str) -> str:
 def for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
     """A table can be downloaded: see `words.cell`."""
     texts = frame.select_dtypes(include=["object", "string", "category"])
-    return frame.assign(**{c: [words.cell(v) if isinstance(v, str) else v for v in frame[c]] for c in texts})
+    return frame.assign(**{c: [_cell(v) for v in frame[c]] for c in texts})
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, dict):
+        value = json.dumps(value)
+    return words.cell(value) if isinstance(value, str) else value
 
 
 def long_table(frame: pd.DataFrame, columns: dict[str, Any] | None = None, rows: int = 12) -> None:

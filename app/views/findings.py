@@ -188,7 +188,8 @@ def listing() -> None:
     if not count:
         page.panel(Html("<p>No finding matches all of these. Clear one of them.</p>"))
     else:
-        page.downloads(lambda: pd.DataFrame([asdict(f) for f in reader.findings(asked)]), "findings")
+        taken = lambda: [{**asdict(f), "numbers": f.facts()} for f in reader.findings(asked)]  # noqa: E731
+        page.downloads(lambda: pd.DataFrame(taken()), "findings")
     pages = max(1, -(-count // MOST_ON_A_PAGE))
     now = min(max(page.number_param("page") or 1, 1), pages)
     shown = [line(f) for f in reader.findings(asked, most=MOST_ON_A_PAGE, after=(now - 1) * MOST_ON_A_PAGE)]

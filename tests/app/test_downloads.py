@@ -38,3 +38,16 @@ def test_what_is_taken_away_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = json.loads(taken["JSON"])
     assert [row["group_id"] for row in rows] == HOSTILE
     assert [row["cost"] for row in rows] == [None, *range(len(HOSTILE) - 1)]  # unknown is null, and numbers numbers
+
+
+def test_numbers_of_findings_are_numbers_in_json_and_text_in_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: dict[str, bytes] = {}
+    monkeypatch.setattr(
+        "app.page.saying.st.download_button", lambda label, data, *_, **__: taken.update({label: data()})
+    )
+    numbers = {"count": 7, "share": 0.5, "who": "=1\x1b"}
+    page.downloads(lambda: pd.DataFrame({"numbers": [numbers, {}]}), "findings")
+    assert json.loads(taken["JSON"]) == [{"numbers": numbers}, {"numbers": {}}]
+    (first, _) = csv.DictReader(io.StringIO(taken["CSV"].decode()))
+    assert json.loads(first["numbers"]) == numbers
+    assert "\x1b" not in taken["CSV"].decode()

@@ -29,6 +29,16 @@ def test_export_has_every_table_with_its_own_columns(call: Any, filled: Path) ->
         assert result.out.splitlines()[0].split(",") == [column.name for column in table.columns]
 
 
+def test_numbers_of_findings_are_numbers_in_json(call: Any, filled: Path) -> None:
+    rows = [json.loads(line) for line in call("export", "finding", "-w", filled).out.splitlines()]
+    stored = Warehouse.open(filled).query("SELECT finding_id, numbers FROM gold.finding").to_pylist()
+    texts = {row["finding_id"]: row["numbers"] for row in stored}
+    assert any(text and text.startswith("{") for text in texts.values())
+    for row in rows:
+        text = texts[row["finding_id"]]
+        assert row["numbers"] == (json.loads(text) if text and text.startswith("{") else text)
+
+
 def test_export_picks_group_and_time(call: Any, filled: Path) -> None:
     rows = [json.loads(line) for line in call("export", "rebalance", "-w", filled, "-g", "orders").out.splitlines()]
     assert rows
