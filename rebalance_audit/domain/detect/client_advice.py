@@ -27,6 +27,7 @@ WEIGH_STATIC = f"but its partitions wait for it: {WEIGHS}"
 """Static membership removed all rebalances of a rolling restart, and tripled its downtime (docs/whatif.md)."""
 WEIGH_STICKY = f"but what moves then waits for a second rebalance: {WEIGHS}"
 """A cooperative assignor moved less in a rolling restart, and about doubled its downtime."""
+WEIGH_DEPLOY = f"which is not less downtime: {WEIGHS}"
 _BROKERS_SESSION = {
     GroupType.CONSUMER: "group.consumer.session.timeout.ms of the brokers",
     GroupType.SHARE: "group.share.session.timeout.ms of the brokers",
@@ -225,7 +226,5 @@ def deploy(of: Families, group_type: GroupType = GroupType.CLASSIC) -> str:
     known += ["group.protocol=consumer"] if "group.protocol" in (assignor or "") else []
     if not known:
         return "Nothing is wrong."
-    return (
-        f"Nothing is wrong. Fewer rebalances are not less downtime: `rebalance-audit whatif` replays this deploy with "
-        f"{listed([*known, 'members restarted in another order'], most=9)}."
-    )
+    either = listed(known, most=len(known)).replace(" and ", " or ")
+    return f"Nothing is wrong. For fewer rebalances {either} is usually advised, {WEIGH_DEPLOY}."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import overload
 
-from rebalance_audit.domain.detect.client_advice import WEIGH_STATIC, WEIGH_STICKY, WEIGHS
+from rebalance_audit.domain.detect.client_advice import WEIGH_DEPLOY, WEIGH_STATIC, WEIGH_STICKY, WEIGHS
 from rebalance_audit.domain.detect.wording import listed
 from rebalance_audit.domain.replay.meanings import leans, range_in_doubt
 from rebalance_audit.domain.replay.settings import ADVISED_WITHOUT_ASKING
@@ -18,6 +18,11 @@ ADVISED: Mapping[str, tuple[str, ...]] = {
         "partition.assignment.strategy=cooperative-sticky",
         "group.protocol=consumer",
         "connect.protocol=sessioned",
+    ),
+    WEIGH_DEPLOY: (
+        "group.instance.id=auto",
+        "partition.assignment.strategy=cooperative-sticky",
+        "group.protocol=consumer",
     ),
 }
 """The settings that advice with these words is about; each may be tried together with others."""

@@ -172,13 +172,12 @@ def test_advice_says_where_each_of_them_ran() -> None:
 
 def test_a_deploy_is_advised_by_what_its_library_has() -> None:
     assert client_advice.deploy(ALL) == (
-        "Nothing is wrong. Fewer rebalances are not less downtime: `rebalance-audit whatif` replays this deploy with a "
-        "group.instance.id per member, a cooperative assignor, group.protocol=consumer and members restarted in "
-        "another order."
+        "Nothing is wrong. For fewer rebalances a group.instance.id per member, a cooperative assignor or "
+        "group.protocol=consumer is usually advised, which is not less downtime: `rebalance-audit whatif` weighs both."
     )
     assert client_advice.deploy(frozenset({ClientFamily.AIOKAFKA})) == (
-        "Nothing is wrong. Fewer rebalances are not less downtime: `rebalance-audit whatif` replays this deploy with a "
-        "group_instance_id per member and members restarted in another order."
+        "Nothing is wrong. For fewer rebalances a group_instance_id per member is usually advised, which is not less "
+        "downtime: `rebalance-audit whatif` weighs both."
     )
     assert client_advice.deploy(frozenset({ClientFamily.KAFKAJS})) == "Nothing is wrong."
 

@@ -6,7 +6,8 @@ from functools import cache
 
 import pytest
 
-from rebalance_audit.domain.detect import detect_group
+from rebalance_audit.domain.client_families import ALL
+from rebalance_audit.domain.detect import client_advice, detect_group
 from rebalance_audit.domain.detect.client_advice import WEIGH_STATIC, WEIGH_STICKY, WEIGHS
 from rebalance_audit.domain.explain.group import Explanation, explain, explain_text
 from rebalance_audit.domain.explain.replayed import replay_advised
@@ -54,6 +55,18 @@ def test_of_several_sets_of_settings_the_best_is_said() -> None:
     longer = (*STATIC, "session.timeout.ms=45000")
     found = weighed(ADVICE, [SettingsVerdict(STATIC, -20.0, -30.0, -10.0), SettingsVerdict(longer, -5.0, -8.0, -2.0)])
     assert "replayed with group.instance.id=auto and session.timeout.ms=45000, this group" in found
+
+
+def test_advice_on_a_deploy_says_the_best_of_what_is_usually_advised() -> None:
+    """Stored answers of the recorded restart (docs/whatif.md): each of the three costs more than it saves."""
+    found = [
+        SettingsVerdict(("group.instance.id=auto",), -49.9, -67.1, -37.9),
+        SettingsVerdict(("partition.assignment.strategy=cooperative-sticky",), -20.0, -25.9, -11.4),
+        SettingsVerdict(("group.protocol=consumer",), -29.3, -35.0, -22.0),
+    ]
+    said = weighed(client_advice.deploy(ALL), found)
+    assert "which is not less downtime: replayed with partition.assignment.strategy=cooperative-sticky" in said
+    assert "20.0 partition-seconds (likely 11.4 to 25.9) more" in said
 
 
 def test_advice_that_nobody_replayed_says_where_to_ask() -> None:
