@@ -1,7 +1,9 @@
 """What is going on, and what does it cost?"""
 
+from dataclasses import asdict
 from functools import partial
 
+import pandas as pd
 import streamlit as st
 
 from app import charts, clock, hands, page, sentences, words
@@ -17,6 +19,7 @@ from rebalance_audit.domain.kinds import FindingStatus
 MOST_EXPECTED = 40
 MOST_CLUSTERS = 8
 MOST_KINDS = 8
+MOST_TAKEN = 100_000
 A_FEW = 4
 """More: a line that folds so few away would hide more than it spares."""
 MUCH_MORE = 2
@@ -209,6 +212,12 @@ def rest(span: Span, is_open: bool, shown: list[IncidentRow], number: int, with_
             page.note("{n} more: choose a shorter time to see them.", n=f"{left:,}")
 
 
+def taken(span: Span) -> pd.DataFrame:
+    """All incidents of the time, to take away."""
+    rows = [asdict(i) for i in reader.incidents(span, most=MOST_TAKEN)]
+    return pd.DataFrame(rows).drop(columns=["chain", "evidence", "rebalance_ids", "reassignment_ids"])  # of one alone
+
+
 def clusters(found: list[ClusterRow]) -> None:
     """Those with something open first; of many, the rest is folded away."""
     page.heading("Clusters")
@@ -280,6 +289,9 @@ page.present([c.cluster_id for c in seen])
 with st.container(key="fleet"):
     strip(span)
 incidents(span, is_followed)
+counted = reader.incident_count(span)
+if counted.open_count + counted.over_count + counted.expected_count:
+    page.downloads(lambda: taken(span), "incidents")
 page.links(page.anchor("All groups", "groups"), page.anchor("All findings", "findings", status=FindingStatus.OPEN))
 with st.container(key="clusters"):
     clusters(seen)

@@ -1,5 +1,8 @@
 """Home: what is wrong first, its lists and links, and the time it begins with."""
 
+import csv
+import io
+import json
 import re
 from pathlib import Path
 
@@ -7,6 +10,7 @@ import pytest
 
 from app import sentences
 from app.answers.rows import ClusterRow
+from app.queries import Questions
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, T0
@@ -133,6 +137,21 @@ def test_homes_numbers_are_not_those_of_a_list_that_is_cut(opened: Open, tmp_pat
     open_now = int(re.search(r"(\d+) incidents open, (\d+) critical", said(at))[1])  # type: ignore[index]
     assert open_now >= 300
     assert f"{open_now - 12:,} more open" in [e.label for e in at.expander]
+
+
+def test_all_incidents_of_home_can_be_taken_away(
+    opened: Open, full_warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: dict[str, bytes] = {}
+    monkeypatch.setattr(
+        "app.page.saying.st.download_button", lambda label, data, *_, **__: taken.update({label: data()})
+    )
+    opened(full_warehouse, "home", last="all")
+    stored = Questions.open(full_warehouse).rows("SELECT incident_id, cost_seconds FROM gold.incident")
+    costs = {row["incident_id"]: row["cost_seconds"] for row in stored}
+    rows = json.loads(taken["JSON"])
+    assert {row["incident_id"]: row["cost_seconds"] for row in rows} == pytest.approx(costs)
+    assert len(list(csv.DictReader(io.StringIO(taken["CSV"].decode())))) == len(rows)
 
 
 def test_sixty_alike_do_not_hide_the_others_on_home(opened: Open, tmp_path: Path) -> None:
