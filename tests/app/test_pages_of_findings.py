@@ -27,11 +27,12 @@ def test_one_group_is_compared_before_and_after_the_moment_in_the_address(opened
     at = opened(full_warehouse, "compare", a=one, b=one, at=str(T0 - 3_600_000))
     assert "27 rebalances in 5 h before, 4 rebalances in 1 h after." in said(at)
     unknown = opened(full_warehouse, "compare", a=json.dumps([CLUSTER, "nobody"]), b="not json", at="x")
-    assert "Too little was seen to say" in said(unknown)
+    assert "nobody @ lab-cluster, which the address names, is not here." in said(unknown)
+    assert "Too little was seen to say" not in said(unknown)
 
 
 def test_compare_of_one_group_offers_its_own_changes(opened: Open, full_warehouse: Path) -> None:
-    """The deploy was told for groups called orders*; of checkout none is known but the hostile one for all."""
+    """A mark was told for groups called orders*, another for all of its cluster, and none for the other cluster."""
     one = json.dumps([CLUSTER, "orders"])
     at = opened(full_warehouse, "compare", a=one)
     assert "Changes that are known of orders @ lab-cluster" in said(at)
@@ -40,7 +41,8 @@ def test_compare_of_one_group_offers_its_own_changes(opened: Open, full_warehous
         "v2.3 of orders" in label
         for label, _ in links(opened(full_warehouse, "compare", a=json.dumps([CLUSTER, "checkout"])))
     )
-    assert "No change of connect-a" in said(opened(full_warehouse, "compare", a=json.dumps(["elsewhere", "connect-a"])))
+    other = opened(full_warehouse, "compare", a=json.dumps(["fleet", "svc-0001"]))
+    assert "No change of svc-0001 @ fleet is known." in said(other)
 
 
 def test_compare_opens_with_a_question_and_claims_nothing(opened: Open, full_warehouse: Path) -> None:
