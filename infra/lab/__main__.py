@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 from infra.lab.scenarios.scenario import SCENARIOS, capture
 
@@ -63,6 +63,16 @@ def _folded(text: str, stream: TextIO, indent: str = "") -> str:
     )
 
 
+class _LabFormatter(argparse.RawDescriptionHelpFormatter):
+    """Headings as in the help of every other verb."""
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        super().add_usage(usage, actions, groups, "Usage: " if prefix is None else prefix)
+
+    def start_section(self, heading: str | None) -> None:
+        super().start_section(heading and heading[:1].upper() + heading[1:])
+
+
 class _LabParser(argparse.ArgumentParser):
     """A wrong command line gets one sentence, as from every other verb."""
 
@@ -76,22 +86,46 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = _LabParser(
         prog=program,
         description="Real local clusters, and captures of scenarios run on them.",
-        epilog=f"Examples:\n  {program} list\n  {program} up --load\n  {program} capture storm --output captures/storm",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_examples(program, "list", "up --load", "capture storm --output captures/storm"),
+        formatter_class=_LabFormatter,
     )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    listing = verbs.add_parser("list", help="the scenarios")
-    listing.add_argument("--kafka", choices=jars.versions(), help="those that run on this version")
-    take = verbs.add_parser("capture", help="run a scenario on a fresh cluster and keep its evidence and truth")
-    take.add_argument("scenario", type=_scenario, metavar="SCENARIO")
-    take.add_argument("--output", type=Path, help="folder of the capture (captures/<version>/<scenario>)")
-    run = verbs.add_parser("up", help="a cluster until Ctrl-C")
-    run.add_argument("--brokers", type=int, default=1)
-    run.add_argument("--connect", type=int, default=0, metavar="WORKERS")
-    run.add_argument("--load", action="store_true", help="sample groups, a connector and a producer")
-    for verb in (take, run):
-        verb.add_argument("--kafka", default=jars.DEFAULT_VERSION, choices=jars.versions(), help="version")
+
+    def verb(name: str, does: str, *examples: str) -> argparse.ArgumentParser:
+        epilog = _examples(f"{program} {name}", *examples)
+        return verbs.add_parser(name, help=does, description=does, epilog=epilog, formatter_class=_LabFormatter)
+
+    listing = verb("list", "Show the scenarios.", "", "--kafka 3.9.1")
+    listing.add_argument(
+        "--kafka", choices=jars.versions(), metavar="V", help="Those that run on this version of Kafka."
+    )
+    take = verb(
+        "capture",
+        "Run a scenario on a fresh cluster, and keep its evidence and truth.",
+        "storm",
+        "storm --kafka 3.9.1 --output captures/storm",
+    )
+    take.add_argument("scenario", type=_scenario, metavar="SCENARIO", help="One of `lab list`.")
+    take.add_argument(
+        "--output", type=Path, metavar="FOLDER", help="Folder of the capture.  [default: captures/V/SCENARIO]"
+    )
+    run = verb("up", "Keep a cluster until Ctrl-C.", "--load", "--brokers 3 --connect 2")
+    run.add_argument("--brokers", type=int, default=1, metavar="N", help="How many.  [default: 1]")
+    run.add_argument("--connect", type=int, default=0, metavar="N", help="Workers of Connect.  [default: 0]")
+    run.add_argument("--load", action="store_true", help="With sample groups, a connector and a producer.")
+    for each in (take, run):
+        each.add_argument(
+            "--kafka",
+            default=jars.DEFAULT_VERSION,
+            choices=jars.versions(),
+            metavar="V",
+            help=f"Kafka's version: {', '.join(jars.versions())}.  [default: {jars.DEFAULT_VERSION}]",
+        )
     return parser
+
+
+def _examples(program: str, *examples: str) -> str:
+    return "\n".join(["Examples:", *(f"  {program} {example}".rstrip() for example in examples)])
 
 
 def _scenario(name: str) -> str:

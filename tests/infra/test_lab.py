@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from infra.lab import cluster, configs, jars
+from infra.lab.__main__ import _parser
 from infra.lab.capture import without_machine_names
 from infra.lab.clients import Event, holdings, read_events
 from infra.lab.configs import BrokerPlace
@@ -211,6 +212,22 @@ def test_an_unknown_scenario_and_a_too_old_kafka_are_one_clear_sentence(tmp_path
 
 
 # Golden captures
+
+
+@pytest.mark.parametrize("verb", ["list", "capture", "up"])
+def test_the_help_of_every_verb_ends_with_examples_that_can_be_typed(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        _parser("lab").parse_args([verb, "--help"])
+    said, _, examples = capsys.readouterr().out.partition("\nExamples:\n")
+    assert said.startswith(f"Usage: lab {verb} ")
+    assert "\nOptions:\n" in said
+    typed = [line.split() for line in examples.splitlines()]
+    assert typed
+    for program, *words in typed:
+        assert program == "lab"
+        assert _parser("lab").parse_args(words).verb == verb
 
 
 def test_no_golden_folder_is_without_its_origin() -> None:
