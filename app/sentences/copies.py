@@ -59,6 +59,7 @@ def postmortem(i: IncidentRow, subject: str, costs: Sequence[GroupCost], tz: tzi
         else "No group rebalanced because of it.",
         "## Time line",
         "\n".join(f"- {words.instant(link.at_ms, tz)}: {_safe(link.what)}" for link in i.chain),
+        "*Picture: save it with the button PNG of the page below, and put it here.*",
         "## Cause",
         _safe("".join(blamed(i))) + (f" ({tier})" if tier else ""),
         "## What to do",

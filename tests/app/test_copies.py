@@ -25,6 +25,7 @@ def test_a_postmortem_says_in_words_who_what_and_how_long() -> None:
     assert "\n\nw3:8083: a member's session expired (said by a log line)\n\n" in text
     assert "91.6 task-seconds, likely 87.5 to 95.8; for certain 66.1 \u2026 101." in text
     assert "| cost, for certain between |" in text
+    assert text.index("## Time line") < text.index("*Picture: save it with the button PNG") < text.index("## Cause")
     assert "| connect | - | 2 | 91.6 task-seconds (66.1 \u2026 101) |" in text
 
 
