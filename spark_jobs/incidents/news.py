@@ -13,6 +13,7 @@ from rebalance_audit.domain import tables
 from rebalance_audit.domain.detect import LimitsOf
 from rebalance_audit.domain.incidents.around import NOTHING_NEW, may_end
 from rebalance_audit.domain.incidents.broker_faults import ends_of_waiting
+from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS
 from rebalance_audit.domain.incidents.symptoms import SYMPTOMS
 from rebalance_audit.domain.publish.leader_moves import FOLLOWS_WITHIN_MS
 from rebalance_audit.warehouse.comparing import differing_rows
@@ -99,7 +100,7 @@ def ending(
     leader_moves: pa.Table,
 ) -> Iterator[tuple[str, str | None, int]]:
     """Groups of open incidents that time alone may change."""
-    for cluster_id, moves in moves_of(_recent_failures(leader_moves, before_ms, limits)).items():
+    for cluster_id, moves in moves_of(_recent_failures(leader_moves, before_ms)).items():
         for until_ms, group_id, began_ms in ends_of_waiting(moves, partial(limits, cluster_id)):
             if before_ms[cluster_id] <= until_ms < now_ms.get(cluster_id, 0):
                 yield cluster_id, group_id, began_ms
@@ -116,14 +117,12 @@ def ending(
                 yield cluster_id, group_id, row["first_at_ms"]
 
 
-def _recent_failures(leader_moves: pa.Table, before_ms: Mapping[str, int], limits: LimitsOf) -> pa.Table:
+def _recent_failures(leader_moves: pa.Table, before_ms: Mapping[str, int]) -> pa.Table:
     """Failures of brokers whose members may have been waited for before. Without a moment before, what is open is
     worked out anyway."""
     known = pc.is_in(leader_moves["cluster_id"], pa.array(list(before_ms), pa.string()))
     found = leader_moves.filter(pc.and_(known, pc.equal(leader_moves["cause"], "broker_failure")))
-    places = found.group_by(["cluster_id", "group_id"]).aggregate([]).to_pylist()
-    quiet_ms = max((limits(place["cluster_id"], place["group_id"]).quiet_ms for place in places), default=0)
-    since_ms = min(before_ms.values(), default=0) - quiet_ms - FOLLOWS_WITHIN_MS
+    since_ms = min(before_ms.values(), default=0) - CHANGE_GAP_MS - FOLLOWS_WITHIN_MS
     return found.filter(pc.field("at_ms") >= since_ms)
 
 

@@ -84,7 +84,7 @@ def test_time_alone_makes_a_fault_of_a_broker_that_of_the_members() -> None:
         findings = detect_group(story.rebalances, (), seen_until_ms=T0_MS + 400_000)
         cluster.put(story.group_id, story.rebalances, (), findings)
     cluster.put_moves(moves)
-    for at_s, kinds in ((400, {"coordinator"}), (600, {"coordinator"}), (601, {"coordinator", "member_fault"})):
+    for at_s, kinds in ((250, {"coordinator"}), (300, {"coordinator"}), (301, {"coordinator", "member_fault"})):
         found = cluster.incidents(T0_MS + at_s * 1_000)
         assert {incident.kind for incident in found if not incident.expected} == kinds
 

@@ -10,7 +10,7 @@ from rebalance_audit.domain.causes import Cause
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import listed
-from rebalance_audit.domain.incidents.episodes import faults_in
+from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, faults_in
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 
 SESSION_MS = 45_000
@@ -65,7 +65,7 @@ def _in_time(history: History, step: HistoryStep, move: LeaderMove) -> bool:
     assert move.after_ms is not None  # else it is no failure before a rebalance
     if move.after_ms > max(sessions, default=SESSION_MS) + LOADING_MS:
         return False
-    return not not_back(history, step) or history.now_ms <= back_until_ms(move, history.limits.quiet_ms)
+    return not not_back(history, step) or history.now_ms <= back_until_ms(move, history.limits)
 
 
 def not_back(history: History, step: HistoryStep) -> set[Identity]:
@@ -78,9 +78,10 @@ def not_back(history: History, step: HistoryStep) -> set[Identity]:
     return missing
 
 
-def back_until_ms(move: LeaderMove, quiet_ms: int) -> int:
-    """Until when members may return that expired in the rebalance around this failure."""
-    return move.at_ms + (move.after_ms or 0) + quiet_ms
+def back_until_ms(move: LeaderMove, limits: Limits) -> int:
+    """Until when members may return that expired in the rebalance around this failure, before they are blamed: while
+    their incident is still open."""
+    return move.at_ms + (move.after_ms or 0) + min(CHANGE_GAP_MS, limits.quiet_ms)
 
 
 def ends_of_waiting(moves: Iterable[LeaderMove], limits: Callable[[str], Limits]) -> Iterator[tuple[int, str, int]]:
@@ -88,8 +89,7 @@ def ends_of_waiting(moves: Iterable[LeaderMove], limits: Callable[[str], Limits]
     the begin of the rebalance: after them time alone may make the fault the members'."""
     for move in moves:
         if move.is_failure_before and not move.is_failure_at_once:
-            until_ms = back_until_ms(move, quiet_ms := limits(move.group_id).quiet_ms)
-            yield until_ms, move.group_id, until_ms - quiet_ms
+            yield back_until_ms(move, limits(move.group_id)), move.group_id, move.at_ms + (move.after_ms or 0)
 
 
 def advice(brokers: Iterable[int], missing: int) -> str:

@@ -232,7 +232,7 @@ def test_time_alone_makes_a_fault_of_a_broker_that_of_the_members(
         for story, at_s in zip(stories, (0, 50), strict=True)
     ]
     history = Published(tmp_path, monkeypatch)
-    for until_s, kinds in ((400, {"coordinator"}), (599, {"coordinator"}), (601, {"coordinator", "member_fault"})):
+    for until_s, kinds in ((250, {"coordinator"}), (299, {"coordinator"}), (301, {"coordinator", "member_fault"})):
         history.publish(stories, until_s, moves)
         assert history.rows("gold.incident", "incident_id") == whole(stories, history.now_ms, moves)[0]
         assert {r["kind"] for r in history.rows("gold.incident", "incident_id") if not r["expected"]} == kinds
