@@ -95,3 +95,16 @@ def test_a_change_leaves_the_first_as_it_was() -> None:
 def test_it_survives_pickling() -> None:
     first = Quick(kind="a", number=1)
     assert pickle.loads(pickle.dumps(first)) == first
+
+
+def test_a_class_without_slots_is_copied_too() -> None:
+    """As compiled classes are."""
+
+    @dataclass(frozen=True)
+    class Compiled:
+        kind: str
+        number: int
+
+    first = Compiled("a", 0)
+    assert changed(first, number=1) == Compiled("a", 1)
+    assert first.number == 0

@@ -265,8 +265,9 @@ class History:
         for index, rebalance in enumerate(rebalances):
             at_ms = at_of(rebalance)
             if at_ms is None:  # a skipped number: somewhere between its neighbours
-                later = (t for r in rebalances[index + 1 :] if (t := at_of(r)) is not None)
-                at_ms = previous_at_ms if previous_at_ms is not None else next(later, self.now_ms)
+                at_ms = previous_at_ms
+            if at_ms is None:
+                at_ms = next((t for r in rebalances[index + 1 :] if (t := at_of(r)) is not None), self.now_ms)
             previous_at_ms = at_ms
             joined, left = self._changes(rebalance)
             started = rebalance.started_at_ms

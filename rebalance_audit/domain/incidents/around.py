@@ -208,5 +208,5 @@ def _moves(chosen: Iterable[Trouble], fresh: Iterable[Episode]) -> list[LeaderMo
 def _marked(together: Iterable[Trouble], gone: Iterable[KnownIncident]) -> Iterator[tuple[str, int]]:
     steps = {s.rebalance.rebalance_id: (e.group_id, s.first_at_ms) for t in together for e, s in t.steps}
     for known in gone:
-        for rebalance_id in known.rebalance_ids & steps.keys():
+        for rebalance_id in known.rebalance_ids.intersection(steps):
             yield steps[rebalance_id]

@@ -20,7 +20,7 @@ from datetime import date
 from functools import lru_cache
 from typing import Any
 
-from rebalance_audit.domain.frozen import maker
+from rebalance_audit.domain.frozen import maker, quick
 from rebalance_audit.domain.protocols.json_object import without_lone_surrogates
 
 QUARTER_HOUR_MS = 900_000
@@ -73,6 +73,7 @@ _MESSAGE_KEYS = ("message", "msg", "log.message", "rendered_message")
 _CONTEXT_KEYS = ("contextMap", "mdc", "context")
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogHead:
     """One log event taken apart."""

@@ -77,7 +77,9 @@ def outside_torn_lines(lines: Iterable[SourceLine]) -> Iterator[SourceLine]:
     """The events that no client's text can have made by tearing a line (see `parse_lines`), in the order of their files
     and bytes. Other lines may be missing, if those with a coordinator's prefix and without a logger are there. For
     lines that name no group and that no record will confirm one by one."""
-    return (source for source, event, is_within in _followed(lines, Torn()) if not (is_within or _is_doubtful(event)))
+    for source, event, is_within in _followed(lines, Torn()):
+        if not (is_within or _is_doubtful(event)):
+            yield source
 
 
 def _is_doubtful(event: LogEvent | None) -> bool:

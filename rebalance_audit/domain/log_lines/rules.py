@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rebalance_audit.domain.frozen import maker
+from rebalance_audit.domain.frozen import maker, quick
 from rebalance_audit.domain.log_lines.numbers import java_int
 from rebalance_audit.domain.log_lines.reasons import (
     ends_in_uuid,
@@ -29,6 +29,7 @@ class LineForm:
     """Fields that the form itself shows."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """One way to understand a message."""

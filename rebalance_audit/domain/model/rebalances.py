@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.causes import Cause
@@ -222,7 +223,7 @@ class Rebalance:
     revision: int = 1
     evidence: tuple[str, ...] = ()
     members: tuple[Member, ...] = ()
-    movements: tuple[Movement, ...] = ()
+    movements: Sequence[Movement] = ()
     standstills: tuple[MemberStandstill, ...] = ()
 
 

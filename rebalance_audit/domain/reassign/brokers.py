@@ -50,7 +50,7 @@ class Brokers:
         if by_record is None or by_record[0] > until_ms or directory is None:
             return None
         is_nowhere = directory in _NOWHERE and by_record[0] >= since_ms
-        return by_record[1] if is_nowhere or directory not in (*_NOWHERE, *self.disks[broker]) else None
+        return by_record[1] if is_nowhere or directory not in {*_NOWHERE, *self.disks[broker]} else None
 
     def here(self, broker: int, at_ms: int) -> None:
         self.known.add(broker)

@@ -110,7 +110,7 @@ def joined_again_at_once(
 def had_to_let_go(before: Before, members: Sequence[str], *, but: frozenset[Resource] = frozenset()) -> bool:
     """Whether the generation before took something, `but` these, away from one of these cooperative members."""
     value = before.delivered_value
-    if value is None or value.protocol in (*EAGER_ASSIGNORS, STREAMS_ASSIGNOR):
+    if value is None or value.protocol in {*EAGER_ASSIGNORS, STREAMS_ASSIGNOR}:
         return False
     return any(
         holding.revoked_index == before.delivered_index == before.index - 1

@@ -291,8 +291,8 @@ def _returned(before: Before, owner: MemberMetadata) -> Attempt | None:
 
 def _following(before: Before) -> Attempt | None:
     attempts = before.course.attempts
-    coming = (attempts[i] for i in range(before.index + 1, len(attempts)))
-    return next((a for a in coming if a.record is not None), None)
+    coming = range(before.index + 1, len(attempts))
+    return next((attempts[i] for i in coming if attempts[i].record is not None), None)
 
 
 def _offset(attempt: Attempt | None) -> int:

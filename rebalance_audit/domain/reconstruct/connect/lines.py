@@ -118,12 +118,15 @@ class WorkerLines:
         starts = self._starts.get(node, [])
         own_start = starts[bisect_right(starts, after_ms) :][:1]
         since = bisect_right(self._times.get(node, []), after_ms)
-        others = (
-            line.at_ms or 0
-            for line in self._by_node.get(node, [])[since:]
-            if line.kind is LogKind.CLIENT_JOINED and line.fields.get("member_id") not in (None, member_id)
+        other = next(
+            (
+                line.at_ms or 0
+                for line in self._by_node.get(node, [])[since:]
+                if line.kind is LogKind.CLIENT_JOINED and line.fields.get("member_id") not in (None, member_id)
+            ),
+            None,
         )
-        return min([*own_start, *[at_ms for at_ms, _ in zip(others, range(1), strict=False)]], default=None)
+        return min([*own_start, *([] if other is None else [other])], default=None)
 
     def last_between(self, node: str, after_ms: int, before_ms: int) -> LogEvent | None:
         """The last line of the node in that time: its process was alive then."""

@@ -161,7 +161,7 @@ class Ownership:
         held = worker.held if worker.held is not None else frozenset(mine) | worker.taken
         for resource in [r for r in mine if r not in held]:
             _end(mine.pop(resource), round_, "given_up")
-        for resource in sorted(held - mine.keys(), key=order):
+        for resource in sorted(held.difference(mine), key=order):
             last = self.runs[resource][-1] if resource in self.runs else None
             is_same = last is not None and last.ended is not None and last.worker.key == worker.key
             if last is not None and is_same and not _stood_still(last):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import count
 from typing import Any
 
 from rebalance_audit.domain.causes import EXPECTED, Cause
@@ -89,17 +88,17 @@ class EpochRows:
     def _free_id(self, number: int, taken: set[str]) -> str:
         """The number may have been used before the group was deleted."""
         cluster_id, group_id = self._evidence.cluster_id, self._evidence.group_id
-        ids = (rebalance_id(cluster_id, group_id, number, use=use, epoch=True) for use in count())
-        found = next(one for one in ids if one not in taken)
+        use = 0
+        while (found := rebalance_id(cluster_id, group_id, number, use=use, epoch=True)) in taken:
+            use += 1
         taken.add(found)
         return found
 
     def _triggers(self, index: int, epoch: Epoch) -> list[Trigger]:
         # Indices, not slices: a group may have very many epochs.
-        earlier = (self._epochs[i].record for i in range(index - 1, -1, -1) if not self._epochs[i].rewrite_seq)
-        return epoch_triggers(
-            epoch, next(earlier, None), self._evidence.lines, self._commits, self._group_type, self._comes_back
-        )
+        epochs = self._epochs
+        earlier = next((epochs[i].record for i in range(index - 1, -1, -1) if not epochs[i].rewrite_seq), None)
+        return epoch_triggers(epoch, earlier, self._evidence.lines, self._commits, self._group_type, self._comes_back)
 
     def _row(self, index: int, epoch: Epoch) -> Rebalance:
         evidence = self._evidence
