@@ -38,10 +38,14 @@ class Before(NamedTuple):
 
 
 def ended_eras(
-    warehouse: Warehouse, versions: Mapping[str, int], limits: LimitsOf, groups: Collection[Place]
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    limits: LimitsOf,
+    groups: Collection[Place],
+    columns: Sequence[str],
 ) -> EraRows:
-    """The eras of these groups that have ended. Of a group that rules have not judged by just these rebalances there
-    are none."""
+    """These columns of the eras of these groups that have ended. Of a group that rules have not judged by just these
+    rebalances there are none."""
     files = warehouse.files(REBALANCES, versions[REBALANCES])
     if not groups or all((most := greatest(file, (PLACE,))) is not None and not eras.era_of(most) for file in files):
         return {}
@@ -50,7 +54,8 @@ def ended_eras(
         return {}
     judged = set(groups) - left_before(warehouse, warehouse.recall(DETECT.name), files).keys()
     found: EraRows = {}
-    for row in rows_of_groups(warehouse, ERAS, None, places_table(judged)).to_pylist():
+    listed = [*GROUP.names, "era", "judged_by", *columns]
+    for row in rows_of_groups(warehouse, ERAS, listed, places_table(judged)).to_pylist():
         place = row["cluster_id"], row["group_id"]
         if row["judged_by"] == judged_by(limits(*place)):
             found.setdefault(place, {})[row["era"]] = row

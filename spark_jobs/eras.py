@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain.detect import Limits, eras
 from rebalance_audit.domain.detect.eras import JudgedEra, era_of
+from rebalance_audit.domain.incidents.storm_before import StormBefore
 from rebalance_audit.domain.model import Finding, Rebalance, from_row, to_row
 from rebalance_audit.domain.publish.group_sums import GroupSums
 from rebalance_audit.warehouse.kept_columns import chosen_rows
@@ -30,6 +31,8 @@ class EraStart(NamedTuple):
     """Of the rebalances that there are from this era on: retention may have deleted some."""
     carried: Sequence[Finding]
     """From the era before."""
+    storm: StormBefore | None
+    """The storm that went on as that one ended, without its rebalances' ids."""
     is_early: bool
     """It begins before the news, since nothing usable is kept of the eras there."""
 
@@ -59,7 +62,14 @@ def starts(
     found: dict[Place, EraStart] = {}
     for place, (era, is_early) in chosen.items():
         carried = json.loads(known[place][era - 1]["carried"]) if era else []
-        found[place] = EraStart(era, first[place], [from_row(Finding, row) for row in carried], is_early)
+        storm = known[place][era - 1]["storm"] if era else None
+        found[place] = EraStart(
+            era,
+            first[place],
+            [from_row(Finding, row) for row in carried],
+            None if storm is None else StormBefore.of_text(storm, []),
+            is_early,
+        )
     return found
 
 
@@ -68,13 +78,16 @@ def judged_by(limits: Limits) -> str:
     return f"{eras.ERA_VERSION} {eras.ERA_REBALANCES} {of_limits}"
 
 
-def era_row(place: Place, limits: Limits, judged: JudgedEra, rebalances: Sequence[Rebalance]) -> dict[str, Any]:
-    """Columns of silver.judged_era. `rebalances`: those of the era."""
+def era_row(
+    place: Place, limits: Limits, judged: JudgedEra, rebalances: Sequence[Rebalance], storm: StormBefore | None
+) -> dict[str, Any]:
+    """Columns of silver.judged_era. `rebalances`: those of the era; `storm`: the one that went on as it ended."""
     carried = json.dumps([to_row(finding) for finding in judged.carried], ensure_ascii=False)
     cluster_id, group_id = place
     return {
         "cluster_id": cluster_id, "group_id": group_id, "era": judged.number, "judged_by": judged_by(limits),
-        "carried": carried, "sums": GroupSums.of(rebalances).text,
+        "carried": carried, "sums": GroupSums.of(rebalances).text, "storm": None if storm is None else storm.text,
+        "storm_rebalance_ids": None if storm is None else storm.rebalance_ids,
     }  # fmt: skip
 
 

@@ -65,7 +65,8 @@ def group_files(
     if stored is not None and stored.num_rows:
         written = written_in("gold.group", _with_rates(stored, of_day, seen, team).to_batches(), folder)
         scope = _without(scope, stored)
-    before = sums_before(warehouse, batch.until, ended_eras(warehouse, batch.until, context.limits, _places(scope)))
+    ended = ended_eras(warehouse, batch.until, context.limits, _places(scope), ["sums"])
+    before = sums_before(warehouse, batch.until, ended)
     windows = (HOUR_MS, DAY_MS) if before else ()
     rates = {w: dict(zip(before, counts_within(of_day, list(before), seen, w), strict=True)) for w in windows}
     reader = GroupReader(

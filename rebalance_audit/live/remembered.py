@@ -22,8 +22,10 @@ from rebalance_audit.domain.incidents.around import (
 )
 from rebalance_audit.domain.incidents.broker_faults import ends_of_waiting
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS
+from rebalance_audit.domain.incidents.model import narrowed
+from rebalance_audit.domain.incidents.storm_before import StormBefore
 from rebalance_audit.domain.kinds import FindingStatus, MemberChange
-from rebalance_audit.domain.model import ConnectTask, Finding, Movement, Rebalance, changed
+from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
 from rebalance_audit.domain.numbers import happened_at_ms
 from rebalance_audit.domain.publish.leader_moves import FOLLOWS_WITHIN_MS, LeaderMove
 
@@ -83,7 +85,7 @@ class RememberedCluster:
     ) -> None:
         """What one group went through, as it was folded now. Unless it `is_whole`, what began before its first
         rebalance here goes on under the id that it had."""
-        now = [_narrowed(rebalance) for rebalance in _since(rebalances, self._kept_since(group_id))]
+        now = [narrowed(rebalance) for rebalance in _since(rebalances, self._kept_since(group_id))]
         before = self._groups.get(group_id, ())
         same = next((at for at, (r, other) in enumerate(zip(now, before, strict=False)) if r != other), None)
         same = min(len(now), len(before)) if same is None else same
@@ -302,7 +304,12 @@ class RememberedCluster:
 
     # ---- as a WholeCluster
 
-    def rows(self, groups: Collection[str], from_ms: int, *, apart: bool) -> ClusterRows:
+    def storms(self, groups: Collection[str]) -> Mapping[str, StormBefore]:
+        return {}  # what is in memory is less than an era
+
+    def rows(
+        self, groups: Collection[str], from_ms: int, *, apart: bool, storms: Mapping[str, StormBefore] | None = None
+    ) -> ClusterRows:
         known = self._incidents or {}
         concerned = known.keys() if apart else {i for group_id in groups for i in self._of_group.get(group_id, ())}
         shown = {f for i in concerned if known[i].status == "open" for f in known[i].finding_ids}
@@ -350,25 +357,6 @@ class RememberedCluster:
         self._names[group_id] = set(_names(rebalances))
         for name in self._names[group_id]:
             self._named[name].add(group_id)
-
-
-def _narrowed(rebalance: Rebalance) -> Rebalance:
-    """What incidents ask of a rebalance, as the stages read it (`spark_jobs/incidents/rows.py`): less than half of
-    its memory. Three hours of a busy cluster are 50,000."""
-    gone = {member_id for trigger in rebalance.triggers for member_id in trigger.members}
-    return changed(
-        rebalance,
-        members=tuple(m for m in rebalance.members if m.change != MemberChange.STAYED),
-        movements=tuple(
-            Movement(
-                resource_type=m.resource_type, resource=m.resource, kind=m.kind, from_member_id=m.from_member_id,
-                stopped_at_lower_ms=m.stopped_at_lower_ms,
-            )
-            for m in rebalance.movements
-            if m.from_member_id in gone
-        ),
-        standstills=(),
-    )  # fmt: skip
 
 
 def _names(rebalances: Sequence[Rebalance]) -> Iterator[str]:

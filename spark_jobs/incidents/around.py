@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from rebalance_audit.domain.detect import Limits
 from rebalance_audit.domain.incidents import ClusterRows
 from rebalance_audit.domain.incidents.around import KnownIncident, is_recent, moved_together
+from rebalance_audit.domain.incidents.storm_before import StormBefore
 from rebalance_audit.domain.incidents.troubles import SAME_TOPICS_MS
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
@@ -21,10 +22,12 @@ from rebalance_audit.domain.reassign.model import Reassignment
 from rebalance_audit.warehouse.arrow_tables import narrow_schema, rows_where
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.row_groups import Least
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_rows import (
     INSTANTS,
     LISTED_AT_MOST,
+    PLACE,
     files_since,
     places_table,
     relation_of_keys,
@@ -34,6 +37,7 @@ from spark_jobs.group_rows import (
 from spark_jobs.histories import in_places
 from spark_jobs.incidents.departures import LONGEST_SESSION_MS, departures
 from spark_jobs.incidents.rows import AT, FIELDS, FINDING, FINDINGS, NARROWED, READ, REBALANCES, shown_incidents
+from spark_jobs.incidents.storms import StormSoFar
 from spark_jobs.structs import objects_in
 
 _KNOWN = [
@@ -71,20 +75,36 @@ class StoredCluster:
         leader_moves: Sequence[LeaderMove],
         reassignments: Callable[[int], Sequence[Reassignment]],
         is_clock_right: bool,
+        storms: Mapping[str, StormSoFar],
     ) -> None:
         self._warehouse, self._versions, self._cluster_id = warehouse, versions, cluster_id
         self._now_ms, self._limits, self._is_clock_right = now_ms, limits, is_clock_right
         self._tasks, self._leader_moves, self._reassignments = tasks, leader_moves, reassignments
+        self._storms = storms
         self._shown: set[str] = set()
         """Findings of open incidents: what is over by now has a last moment long ago."""
         self._incidents: pa.Table | None = None
         self._since_ms = 0
 
-    def rows(self, groups: Collection[str], from_ms: int, *, apart: bool) -> ClusterRows:
+    def storms(self, groups: Collection[str]) -> Mapping[str, StormBefore]:
+        caused = {m.rebalance_id for m in self._leader_moves if m.is_cause or m.is_failure_before}
+        return {
+            group_id: so_far.storm
+            for group_id, so_far in self._storms.items()
+            if group_id in groups and caused.isdisjoint(so_far.storm.rebalance_ids)
+        }
+
+    def rows(
+        self, groups: Collection[str], from_ms: int, *, apart: bool, storms: Mapping[str, StormBefore]
+    ) -> ClusterRows:
+        floors = {group_id: self._storms[group_id].place for group_id in storms}
+        rebalances, first = self._rebalances(groups, from_ms, floors)
         return ClusterRows(
             cluster_id=self._cluster_id,
             now_ms=self._now_ms,
-            groups=self._rebalances(groups, from_ms),
+            groups=rebalances,
+            first_places=first,
+            storms=storms,
             tasks=[task for task in self._tasks if task.group_id in groups],
             reassignments=self._reassignments(from_ms) if apart else (),
             leader_moves=[move for move in self._leader_moves if move.group_id in groups],
@@ -92,19 +112,22 @@ class StoredCluster:
             limits=self._limits,
         )
 
-    def _rebalances(self, groups: Collection[str], from_ms: int) -> dict[str, list[Rebalance]]:
-        """All rebalances from a group's first one in the range on, whatever the dates of the later ones."""
+    def _rebalances(
+        self, groups: Collection[str], from_ms: int, floors: Mapping[str, int]
+    ) -> tuple[dict[str, list[Rebalance]], dict[str, int]]:
+        """All rebalances from a group's first one in the range on, whatever the dates of the later ones, and the place
+        of each first one. `floors`: the places from which on those of some groups are wanted."""
         files = self._files_since(from_ms)
         found: dict[str, list[Rebalance]] = {}
         if not files or not groups:
-            return found
+            return found, {}
         rebalances: list[Rebalance] = []
         heads: list[pa.Table] = []
-        for rows in self._narrowed(files, groups, from_ms):
+        for rows in self._narrowed(files, groups, from_ms, floors):
             rebalances += objects_in(Rebalance, rows, ("movements",))
             heads.append(rows.select(["group_id", "place", *INSTANTS]))
         if not heads:
-            return found
+            return found, {}
         head = pa.concat_tables(heads)
         group_ids, places = head["group_id"].to_pylist(), head["place"].to_pylist()
         instants = pc.coalesce(*(head[name] for name in INSTANTS)).to_pylist()
@@ -112,12 +135,15 @@ class StoredCluster:
         for group_id, place, at_ms in zip(group_ids, places, instants, strict=True):
             if at_ms is not None and at_ms >= from_ms:
                 first[group_id] = min(first.get(group_id, place), place)
+        first |= floors
         for at in in_places(head):
             if places[at] >= first.get(group_ids[at], places[at] + 1):
                 found.setdefault(group_ids[at], []).append(rebalances[at])
-        return found
+        return found, first
 
-    def _narrowed(self, files: Sequence[str], groups: Collection[str], from_ms: int) -> Iterator[pa.Table]:
+    def _narrowed(
+        self, files: Sequence[str], groups: Collection[str], from_ms: int, floors: Mapping[str, int]
+    ) -> Iterator[pa.Table]:
         """The part of these groups' rows that a ClusterRows needs, some rows at a time: of a long storm all rows take
         more memory than what they become. Of many groups what is older is left out here, in DuckDB."""
         with cursor() as db:
@@ -128,7 +154,7 @@ class StoredCluster:
                     f"WHERE {AT} >= {from_ms} GROUP BY group_id) USING (group_id) WHERE place >= first_place"
                 ).to_arrow_table()
                 return
-            for rows in self._of_few(files, groups):
+            for rows in self._of_few(files, groups, floors):
                 if rows.num_rows <= _MADE_WHOLE_ROWS:
                     yield rows
                     continue
@@ -140,10 +166,11 @@ class StoredCluster:
         schema = self._warehouse.schema(REBALANCES)
         return narrow_schema(pa.schema([schema.field(name) for name in READ]), FIELDS)
 
-    def _of_few(self, files: Sequence[str], groups: Collection[str]) -> Iterator[pa.Table]:
+    def _of_few(self, files: Sequence[str], groups: Collection[str], floors: Mapping[str, int]) -> Iterator[pa.Table]:
         """READ of the rebalances of groups that are few."""
         waiting: list[pa.Table] = []
-        for chosen in chosen_rows(files, self._read, {"group_id": groups}):
+        least = Least(PLACE, "group_id", {group_id: floors.get(group_id) for group_id in groups}) if floors else None
+        for chosen in chosen_rows(files, self._read, {"group_id": groups}, least):
             waiting.append(rows_where(chosen.rows, pc.equal(chosen.rows["cluster_id"], self._cluster_id)))
             if sum(map(len, waiting)) >= _ROWS_AT_ONCE:
                 yield pa.concat_tables(waiting)

@@ -20,7 +20,7 @@ from rebalance_audit.warehouse.comparing import differing_rows
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.group_rows import GROUP, relation_of_keys, rows_of_few_keys
+from spark_jobs.group_rows import GROUP, Place, relation_of_keys, rows_of_few_keys
 from spark_jobs.incidents.rows import (
     AT,
     FINDINGS,
@@ -61,10 +61,12 @@ def news_since(
     before: Mapping[str, int],
     changed: pa.Table,
     leader_moves: pa.Table,
-) -> News:
-    """The rows of silver that readers do not see yet as they are now."""
+) -> tuple[News, dict[Place, int]]:
+    """The rows of silver that readers do not see yet as they are now; and, by group, the instant of the earliest
+    rebalance among them."""
     news: News = {}
     found = _differing(warehouse, versions, REBALANCES, "gold.rebalance", _CONTENT, AT, changed)
+    of_rebalances = {(cluster_id, group_id): at or 0 for cluster_id, group_id, at in found if group_id is not None}
     changed = _changed_keys(warehouse, FINDINGS, "finding_id", versions, before)
     found += _differing(warehouse, versions, FINDINGS, "gold.finding", _SHOWN, _SYMPTOM_AT, changed)
     if REASSIGNMENTS not in before or before[REASSIGNMENTS] != versions[REASSIGNMENTS]:
@@ -76,7 +78,7 @@ def news_since(
     found += _moved_otherwise(warehouse, leader_moves)
     for cluster_id, group_id, at_ms in found:
         note(news, cluster_id, group_id, at_ms)
-    return news
+    return news, of_rebalances
 
 
 def _moved_otherwise(warehouse: Warehouse, leader_moves: pa.Table) -> list[tuple[str, str | None, int | None]]:
@@ -114,7 +116,7 @@ def ending(
         is_due = before is None or bool(reassignments)
         if is_due or any(may_end(row["last_at_ms"], before or 0, now, quiet) for quiet in quiet_ms):
             for group_id in (*row["group_ids"], *((None,) if reassignments else ())):
-                yield cluster_id, group_id, row["first_at_ms"]
+                yield cluster_id, group_id, row["last_at_ms"]
 
 
 def _recent_failures(leader_moves: pa.Table, before_ms: Mapping[str, int]) -> pa.Table:

@@ -311,6 +311,9 @@ def _clusters_in(
 ) -> Iterator[ClusterRows]:
     """All clusters of the buckets that these parcels are of; those of a bucket come one after the other."""
     rows = (row for some in parcels for row in some.to_pylist())
+    first_places: dict[str, dict[str, int]] = defaultdict(dict)
+    for (cluster_id, group_id), place in reader.first.items():
+        first_places[cluster_id][group_id] = place
     for bucket, of_bucket in groupby(rows, key=itemgetter("bucket")):
         parts: dict[str, list[pa.Table]] = defaultdict(list)
         for one in of_bucket:
@@ -322,6 +325,7 @@ def _clusters_in(
                 cluster_id=cluster_id,
                 now_ms=small.now_ms[cluster_id],
                 groups=rebalances.pop(cluster_id, {}),
+                first_places=first_places.get(cluster_id, {}),
                 tasks=small.tasks.get(cluster_id, []),
                 reassignments=small.reassignments.get(cluster_id, []),
                 leader_moves=small.leader_moves.get(cluster_id, []),

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rebalance_audit.domain.detect import DEFAULT_OF, LimitsOf
 from rebalance_audit.domain.incidents import incident_row, mark_row
-from rebalance_audit.domain.incidents.around import MARGIN_MS, Around, incidents_around
+from rebalance_audit.domain.incidents.around import MARGIN_MS, NOTHING_NEW, Around, incidents_around
 from rebalance_audit.domain.reassign.model import Reassignment
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -31,6 +31,7 @@ from spark_jobs.incidents.rows import (
     reassignments_since,
 )
 from spark_jobs.incidents.since import incidents_since
+from spark_jobs.incidents.storms import storms_before
 from spark_jobs.task_files import (
     WRITTEN,
     TaskWriter,
@@ -63,11 +64,12 @@ def incident_tables(
     left before, each with the instant of its earliest news; `loud`: ids of groups that are left now. `again`: all
     incidents are worked out, from the beginning of each cluster."""
     now_ms = seen_until_ms(warehouse)
-    news = news_since(warehouse, versions, since_versions or {}, changed, leader_moves)
+    news, changed_ms = news_since(warehouse, versions, since_versions or {}, changed, leader_moves)
     for cluster_id, group_id, at_ms in ending(warehouse, seen_before_ms or {}, now_ms, limits, leader_moves):
         note(news, cluster_id, group_id, at_ms)
     for (cluster_id, group_id), at_ms in (left or {}).items():
         note(news, cluster_id, group_id, at_ms)
+        changed_ms[cluster_id, group_id] = min(at_ms, changed_ms.get((cluster_id, group_id), at_ms))
     for cluster_id in now_ms if again else ():
         note(news, cluster_id, None, 0)
     still_left = {
@@ -80,8 +82,9 @@ def incident_tables(
     is_all = again or warehouse.published().get("gold.incident") is None
     wide = {cluster_id for cluster_id, of_groups in news.items() if is_all or len(of_groups) > FEW_GROUPS}
     built = _around_news(
-        warehouse, versions, leader_moves, {c: n for c, n in news.items() if c not in wide}, now_ms, limits, folder
-    )
+        warehouse, versions, leader_moves, {c: n for c, n in news.items() if c not in wide}, changed_ms, now_ms, limits,
+        folder,
+    )  # fmt: skip
     if wide:
         earliest = {cluster_id: min(news[cluster_id].values()) for cluster_id in wide}
         built = _together(
@@ -95,15 +98,19 @@ def _around_news(
     versions: Mapping[str, int],
     leader_moves: pa.Table,
     news: Mapping[str, Mapping[str | None, int]],
+    changed_ms: Mapping[Place, int],
     now_ms: Mapping[str, int],
     limits: LimitsOf,
     folder: str,
 ) -> Incidents:
-    """The incidents that news of few groups can change, cluster by cluster."""
+    """The incidents that news of few groups can change, cluster by cluster. `changed_ms`: the instant of each group's
+    earliest changed rebalance, where one changed."""
     rows: dict[str, list[dict[str, Any]]] = {"gold.incident": [], "gold.mark": []}
     gone: dict[str, list[dict[str, Any]]] = {"gold.incident": [], "gold.mark": []}
     tasks, moves = (open_tasks(warehouse, versions), moves_of(leader_moves)) if news else ({}, {})
     wrong = clusters_of_wrong_clocks(warehouse, versions) if news else set()
+    right = {(c, g) for c, of_groups in news.items() if c not in wrong for g in of_groups if g is not None}
+    storms = storms_before(warehouse, versions, limits, {p: changed_ms.get(p, NOTHING_NEW) for p in right})
     for cluster_id, of_groups in sorted(news.items()):
         found = incidents_around(
             {group_id: at_ms for group_id, at_ms in of_groups.items() if group_id is not None},
@@ -113,6 +120,7 @@ def _around_news(
                 tasks=tasks.get(cluster_id, ()), leader_moves=moves.get(cluster_id, ()),
                 reassignments=partial(_reassignments_of, warehouse, versions, cluster_id),
                 is_clock_right=cluster_id not in wrong,
+                storms={place[1]: storm for place, storm in storms.items() if place[0] == cluster_id},
             ),
             apart=None in of_groups,
         )  # fmt: skip
@@ -151,7 +159,8 @@ def _marks_around(
     return [
         row
         for row in rows.to_pylist()
-        if (row["scope"] in own and row["at_ms"] >= found.from_ms) or (row["scope"], row["at_ms"]) in found.marked
+        if (row["scope"] in own and row["at_ms"] > found.after_ms.get(row["scope"], found.from_ms - 1))
+        or (row["scope"], row["at_ms"]) in found.marked
     ]
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +45,7 @@ from rebalance_audit.domain.detect import (
 from rebalance_audit.domain.detect.due import FIRST_STEP_MS, longest_hold_ms, may_begin, may_differ
 from rebalance_audit.domain.detect.eras import in_era
 from rebalance_audit.domain.incidents.around import NOTHING_NEW
+from rebalance_audit.domain.incidents.era_ends import storm_at_end
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, record_ref, to_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
@@ -55,6 +57,7 @@ from spark_jobs.eras import EraStart, era_row, starts, with_eras
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
 from spark_jobs.group_rows import GroupReader, Place, files_since, places_table, rows_with
 from spark_jobs.histories import GroupFold, ObjectsByTable, histories
+from spark_jobs.incidents.rows import OF_MOVEMENTS
 from spark_jobs.instants import times_of
 from spark_jobs.kept_folds import folded
 from spark_jobs.loud import Left, as_noted, leave, left_before, loud_ids
@@ -200,7 +203,7 @@ def _histories_of(context: Run, batch: Batch, groups: pa.Table, starting: Mappin
             TASKS: [c.name for c in tables.SILVER_CONNECT_TASK.columns],
         },
         groups=groups,
-        fields={"members": ASKED_OF_MEMBERS, "movements": ASKED_OF_MOVEMENTS},
+        fields={"members": ASKED_OF_MEMBERS, "movements": ASKED_OF_MOVEMENTS | set(OF_MOVEMENTS)},
         packed=("movements",),
         floors={place: start.first_place for place, start in starting.items()},
     )
@@ -222,6 +225,7 @@ def _detector(context: Run, seen: dict[str, int], starting: Mapping[Place, EraSt
             for finding in detect_group(known[REBALANCES], intervals, of_group, seen_until_ms=end_ms):
                 yield OUTPUT, to_row(finding) | {"group_id": group_id}
             return
+        storm = start.storm
         for judged in judged_eras(
             known[REBALANCES], of_group, seen_until_ms=end_ms, first_place=start.first_place, carried=start.carried
         ):
@@ -229,7 +233,9 @@ def _detector(context: Run, seen: dict[str, int], starting: Mapping[Place, EraSt
                 yield OUTPUT, to_row(finding) | {"group_id": group_id, "era": judged.number}
             if not judged.is_last:
                 era = in_era(known[REBALANCES], judged.number, start.first_place)
-                yield ERAS, era_row(place, of_group, judged, era)
+                storm = storm_at_end(era, judged, of_group, storm)
+                yield ERAS, era_row(place, of_group, judged, era, storm)
+                storm = storm if storm is None else replace(storm, rebalance_ids=[])  # each era keeps its own
 
     return detect
 

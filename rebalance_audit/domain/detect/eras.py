@@ -26,7 +26,7 @@ from rebalance_audit.domain.model import Finding, Rebalance, changed
 
 ERA_REBALANCES = 4_096
 """Chosen: far above what one trouble has but for a storm, and judged in about a second."""
-ERA_VERSION = 2
+ERA_VERSION = 3
 """Of what is kept of an era. Raise it when a rule that goes on reads other numbers, or finds something else in an old
 era."""
 

@@ -8,11 +8,11 @@ from rebalance_audit.domain.incidents.model import (
     ChangeMark,
     ClusterRows,
     Incident,
-    Link,
     incident_of,
     incident_row,
     mark_row,
 )
+from rebalance_audit.domain.incidents.storm_before import Link
 
 __all__ = [
     "ChangeMark",

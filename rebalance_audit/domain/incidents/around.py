@@ -7,13 +7,14 @@ member from the same host or a coordinator on the same broker at the same moment
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rebalance_audit.domain.incidents.building import Alone, built, troubles_in
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode
 from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident
+from rebalance_audit.domain.incidents.storm_before import StormBefore
 from rebalance_audit.domain.incidents.troubles import DEPARTING, SAME_MOMENT_MS, Trouble, departures, growths
 from rebalance_audit.domain.model import Finding
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
@@ -70,8 +71,15 @@ class WholeCluster(Protocol):
     """Looks up what else there is in one cluster. `apart`: also what belongs to no group, which is reassignments and
     findings about partitions, brokers and the evidence."""
 
-    def rows(self, groups: Collection[str], from_ms: int, *, apart: bool) -> ClusterRows:
-        """The rebalances, tasks and reassignments of these groups since this moment."""
+    def rows(
+        self, groups: Collection[str], from_ms: int, *, apart: bool, storms: Mapping[str, StormBefore]
+    ) -> ClusterRows:
+        """The rebalances, tasks and reassignments of these groups since this moment; of groups in `storms`, whenever
+        that was, since the end of the eras of which the storm is known."""
+
+    def storms(self, groups: Collection[str]) -> Mapping[str, StormBefore]:
+        """By group the storm that went on as the last era ended that is older than all changed rebalances of the group,
+        where that is known."""
 
     def of_groups(self, groups: Collection[str], from_ms: int, *, apart: bool) -> list[KnownIncident]:
         """Incidents of any of these groups that are open or end at this moment or later."""
@@ -99,23 +107,38 @@ class Around:
     """(group, instant) of the marks of the incidents in `gone`. Groups with news may have more marks."""
     from_ms: int
     """The groups with news were worked out from this instant on."""
+    after_ms: Mapping[str, int]
+    """Of groups whose storms went on from the end of an era: they were worked out from after that instant on."""
     apart: bool
     """What belongs to no group was worked out as well."""
 
 
-def incidents_around(news: Mapping[str, int], since_ms: int, around: WholeCluster, *, apart: bool) -> Around:
+def incidents_around(
+    news: Mapping[str, int], since_ms: int, around: WholeCluster, *, apart: bool, whole: Collection[str] = ()
+) -> Around:
     """The incidents of groups with news. `news`: of each the instant of its earliest news; `since_ms`: from when on
-    incidents are worked out, unless one begins before it; `apart`: there is news of no group."""
-    groups, from_ms = set(news), since_ms
+    incidents are worked out, unless one begins before it; `apart`: there is news of no group. `whole`: groups whose
+    storms are worked out from their beginning."""
+    groups, from_ms, has_apart = set(news), since_ms, apart
+    storms = around.storms(news.keys() - set(whole))
     gone: dict[str, KnownIncident] = {}
 
+    over: set[str] = set()
+    """Findings of incidents that no news can change."""
+
     def note(found: Iterable[KnownIncident]) -> None:
-        gone.update((known.incident_id, known) for known in found)
+        for known in found:
+            if _ended_before(known, storms):
+                over.update(known.finding_ids)
+            else:
+                gone[known.incident_id] = known
 
     while True:
         note(around.of_groups(news, from_ms, apart=apart))
         asked = _with_their_groups(groups, gone.values())
-        rows = around.rows(asked, from_ms, apart=apart)
+        rows = around.rows(asked, from_ms, apart=apart, storms=storms)
+        if over:
+            rows = replace(rows, findings=[of for of in rows.findings if of[1].finding_id not in over])
         together, alone = troubles_in(rows)
         things = frozenset().union(*(known.things for known in gone.values()))
         chosen = [t for t in together if _is_of(t, news, apart=apart) or not things.isdisjoint(_things([t], []))]
@@ -125,15 +148,18 @@ def incidents_around(news: Mapping[str, int], since_ms: int, around: WholeCluste
             if (apart if group_id is None else group_id in news) or finding.finding_id in things
         ]
         note(around.of_things(set(_things(chosen, left)), from_ms))
+        if cut := _cut_short(storms, together, gone.values()):
+            return incidents_around(news, since_ms, around, apart=has_apart, whole={*whole, *cut})
         fresh = [e for t in chosen for e in t.episodes if e.last_at_ms >= news.get(e.group_id, e.last_at_ms + 1)]
         moves = _moves(chosen, fresh)
         met = groups | around.departed(_places(fresh)) | around.moved(moves, from_ms, apart=apart)
-        reached_ms = min([from_ms, *(known.first_at_ms for known in gone.values() if _reaches(known, from_ms))])
+        reached_ms = min([from_ms, *(known.first_at_ms for known in gone.values() if _reaches(known, from_ms, storms))])
         has_moved = any(k.reassignment_ids for k in gone.values()) or any(m.reassignment_id for m in moves)
         if (_with_their_groups(met, gone.values()), reached_ms, apart or has_moved) == (asked, from_ms, apart):
             incidents, marks = built(rows, chosen, left)
             return Around(
                 incidents=incidents, marks=marks, gone=list(gone.values()), from_ms=from_ms, apart=apart,
+                after_ms={group_id: storm.until_ms for group_id, storm in storms.items()},
                 marked=frozenset(_marked(together, gone.values())),
             )  # fmt: skip
         groups, from_ms, apart = met, reached_ms, apart or has_moved
@@ -176,11 +202,46 @@ def _is_of(trouble: Trouble, news: Collection[str], *, apart: bool) -> bool:
     return any(e.group_id in news for e in trouble.episodes) or (apart and bool(trouble.reassignments))
 
 
-def _reaches(known: KnownIncident, from_ms: int) -> bool:
+def _reaches(known: KnownIncident, from_ms: int, storms: Mapping[str, StormBefore]) -> bool:
     """Whether everything since its begin is needed to make it again. An incident of findings alone needs nothing
-    else."""
-    is_made_of_moves = bool(known.rebalance_ids or known.reassignment_ids)
-    return is_made_of_moves and (known.is_open or known.last_at_ms >= from_ms)
+    else, nor does one of these storms."""
+    is_needed = _is_made_of_moves(known) and not any(_is_this(known, storm) for storm in storms.values())
+    return is_needed and (known.is_open or known.last_at_ms >= from_ms)
+
+
+def _is_made_of_moves(known: KnownIncident) -> bool:
+    return bool(known.rebalance_ids or known.reassignment_ids)
+
+
+def _is_this(known: KnownIncident, storm: StormBefore) -> bool:
+    return storm.rebalance_ids[0] in known.rebalance_ids and len(known.group_ids) == 1 and not known.reassignment_ids
+
+
+def _ended_before(known: KnownIncident, storms: Mapping[str, StormBefore]) -> bool:
+    """Whether it is another one of a group's, and was over as the storm went on: no news can change it."""
+    if known.is_open or len(known.group_ids) != 1 or not known.rebalance_ids or known.reassignment_ids:
+        return False
+    [group_id] = known.group_ids
+    storm = storms.get(group_id)
+    return storm is not None and known.last_at_ms <= storm.until_ms and not _is_this(known, storm)
+
+
+def _cut_short(
+    storms: Mapping[str, StormBefore], together: Sequence[Trouble], gone: Collection[KnownIncident]
+) -> set[str]:
+    """Groups of whose storms more is needed than what is kept of their earlier eras: no incident of such a storm is
+    known, it is part of something larger, or another incident of the group begins in those eras."""
+    found: set[str] = set()
+    for group_id, storm in storms.items():
+        own = [known for known in gone if _is_this(known, storm)]
+        others = (k for k in gone if group_id in k.group_ids and _is_made_of_moves(k) and k not in own)
+        homes = [t for t in together if t.before is not None and any(e.group_id == group_id for e in t.episodes)]
+        is_larger = any(
+            t.reassignments or t.leader_moves or any(e.group_id != group_id for e in t.episodes) for t in homes
+        )
+        if not own or not homes or is_larger or any(k.first_at_ms <= storm.until_ms for k in others):
+            found.add(group_id)
+    return found
 
 
 def _things(together: Iterable[Trouble], alone: Iterable[Alone]) -> Iterator[str]:

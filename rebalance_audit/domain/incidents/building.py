@@ -7,20 +7,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from rebalance_audit.domain.causes import COORDINATOR_FAILED, MEMBER_FAILED, Cause
+from rebalance_audit.domain.cost_sums import CostSums
 from rebalance_audit.domain.detect import client_advice
-from rebalance_audit.domain.detect.failures import failures
 from rebalance_audit.domain.detect.finding import capped
-from rebalance_audit.domain.detect.history import History, HistoryStep, Identity, identity
+from rebalance_audit.domain.detect.history import History, HistoryStep, Identity
 from rebalance_audit.domain.incidents import broker_faults, titles, words
-from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, episodes, faults_in
-from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident, Link
+from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode, episodes, faults_in, known_ms
+from rebalance_audit.domain.incidents.long_storms import firsts, folded, stretches
+from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident
 from rebalance_audit.domain.incidents.poison_record import poison_record
+from rebalance_audit.domain.incidents.storm_before import Link
 from rebalance_audit.domain.incidents.symptoms import OWN_KINDS, SYMPTOMS, attach, begins_ms
 from rebalance_audit.domain.incidents.troubles import Trouble, troubles
 from rebalance_audit.domain.kinds import Outcome
 from rebalance_audit.domain.libraries import with_libraries
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
-from rebalance_audit.domain.numbers import cost_of
+from rebalance_audit.domain.numbers import CostBounds, cost_of
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.tables import SEVERITIES
 
@@ -68,14 +70,15 @@ def troubles_in(rows: ClusterRows) -> tuple[list[Trouble], list[Alone]]:
     failures: dict[str, LeaderMove] = {}
     moves = broker_faults.by_group(rows.leader_moves)
     for group_id, rebalances in sorted(rows.groups.items()):
-        if rebalances:
-            history = History(rebalances, (), rows.limits(group_id), rows.now_ms)
+        for stretch in stretches(rows, group_id, rebalances):
+            history = History(stretch, (), rows.limits(group_id), rows.now_ms)
             expired = broker_faults.expired_by_brokers(history, moves.get(group_id, ()))
             failures |= expired
             brokers = {rebalance_id: move.previous_leader for rebalance_id, move in expired.items()}
             found += [e for e in episodes(history, brokers) if e.steps]
     together = troubles(rows, found, failures)
-    return together, attach(rows, together)
+    alone = attach(rows, together)
+    return list(map(folded, together)), alone
 
 
 def built(
@@ -122,16 +125,18 @@ def _is_worth_showing(trouble: Trouble) -> bool:
 def _incident(rows: ClusterRows, trouble: Trouble, people: Sequence[Identity], change: str) -> Incident:
     """`change`: the title of the trouble."""
     steps = trouble.steps
-    signs = [sign for e in trouble.episodes for sign in _last_signs(e)] + [*words.taken_for_failed(trouble)]
+    signs = [sign for e in trouble.episodes for sign in words.last_signs(e)] + [*words.taken_for_failed(trouble)]
+    before = trouble.before
     first_ms = min([begins_ms(trouble), *(link.at_ms for link in signs)])
+    first_ms = first_ms if before is None else min(first_ms, before.first_sign_ms)
     last_ms = max([e.last_at_ms for e in trouble.episodes] + [_last_of_moves(rows, trouble)])
     expected = _is_expected(trouble)
     still = _still(rows, trouble, last_ms)
     stands = _stands(rows, trouble, last_ms, still, expected=expected)
-    cost = cost_of(s.rebalance for _, s in steps)
+    cost = _cost(trouble)
     cause, tier, cause_refs = _root_cause(trouble)
     findings = sorted(trouble.findings, key=lambda f: (-SEVERITIES.index(f.severity), f.first_seen_at_ms, f.finding_id))
-    chain = words.chain(trouble, signs)
+    chain, _ = words.chain(trouble, signs)
     title = _title(trouble, change, findings, expected=expected)
     return Incident(
         cluster_id=rows.cluster_id,
@@ -143,7 +148,10 @@ def _incident(rows: ClusterRows, trouble: Trouble, people: Sequence[Identity], c
         hosts=tuple(dict.fromkeys(titles.hosts_of(trouble, people).values())) if _has_members(trouble) else (),
         group_ids=tuple(sorted({e.group_id for e in trouble.episodes})),
         connectors=tuple(sorted(_connectors(trouble))),
-        rebalance_ids=tuple(s.rebalance.rebalance_id for _, s in steps),
+        rebalance_ids=(
+            *(before.rebalance_ids if before is not None else ()),
+            *(s.rebalance.rebalance_id for _, s in steps),
+        ),
         reassignment_ids=tuple(r.reassignment_id for r in trouble.reassignments),
         finding_ids=tuple(f.finding_id for f in findings),
         first_at_ms=first_ms,
@@ -164,6 +172,14 @@ def _incident(rows: ClusterRows, trouble: Trouble, people: Sequence[Identity], c
         chain=chain,
         evidence=capped([*cause_refs, *(ref for link in chain for ref in link.evidence[:2])]),
     )
+
+
+def _cost(trouble: Trouble) -> CostBounds:
+    if trouble.before is None:
+        return cost_of(s.rebalance for _, s in trouble.steps)
+    own = CostSums.of(s.rebalance for _, s in trouble.steps)
+    total = CostSums.together([trouble.before.cost, own]).total
+    return CostBounds(None, None, None) if total is None else CostBounds(*total)
 
 
 def _title(trouble: Trouble, change: str, findings: Sequence[Finding], *, expected: bool) -> str:
@@ -189,25 +205,23 @@ def _id_of(rows: ClusterRows, trouble: Trouble) -> str:
     if trouble.reassignments:
         first = trouble.reassignments[0]
         return incident_id(rows.cluster_id, first.name, first.reassignment_id)
+    if trouble.before is not None:
+        _, rebalance_id = firsts(trouble)[1] or firsts(trouble)[0]
+        return incident_id(rows.cluster_id, trouble.episodes[0].group_id, rebalance_id)
     failed = [(e, s) for e, s in trouble.steps if faults_in(e.history, s)]
-    episode, step = min(failed or trouble.steps, key=lambda pair: (_known_ms(pair[1]), pair[0].group_id, pair[1].index))
+    episode, step = min(failed or trouble.steps, key=lambda pair: (known_ms(pair[1]), pair[0].group_id, pair[1].index))
     return incident_id(rows.cluster_id, episode.group_id, step.rebalance.rebalance_id)
-
-
-def _known_ms(step: HistoryStep) -> int:
-    """When it was first known what happened in it: what is found later must not give a trouble another id. The line
-    that begins a rebalance tells of who failed; one that fails while the others join is known as they have joined."""
-    r = step.rebalance
-    return step.first_at_ms if r.trigger in MEMBER_FAILED and r.trigger_tier == "logged" else step.at_ms
 
 
 def _people(trouble: Trouble) -> list[Identity]:
     """The members at fault; those that came or went, where nobody is at fault."""
-    failed = Counter(who for e, s in trouble.steps for who in faults_in(e.history, s))
+    failed = Counter(who for who, _ in trouble.before.failed) if trouble.before is not None else Counter[Identity]()
+    failed.update(who for e, s in trouble.steps for who in faults_in(e.history, s))
     if trouble.kind == "storm" and not failed:
         if titles.cause_of_storm(trouble) in COORDINATOR_FAILED:
             return []
-        came = Counter(who for _, s in trouble.steps for who in dict.fromkeys((*s.left, *s.joined)))
+        came = Counter(dict(trouble.before.turned) if trouble.before is not None else None)
+        came.update(who for _, s in trouble.steps for who in dict.fromkeys((*s.left, *s.joined)))
         most = max(came.values(), default=0)
         return [who for who, n in came.items() if n * 2 >= most]
     if failed:
@@ -250,7 +264,8 @@ def _root_cause(trouble: Trouble) -> tuple[str, str, tuple[str, ...]]:
         first = worst or trouble.reassignments[0]
         tier = "recorded" if first.source == "metadata" else "logged"
         return (worst.blocked_by or "unknown" if worst else "reassigned"), tier, first.evidence[:2]
-    causes = titles.causes_of_storm(trouble) if trouble.kind == "storm" else []
+    leading = titles.leading_cause(trouble) if trouble.kind == "storm" else None
+    causes = [] if leading is None else [leading]
     if trouble.kind in ("member_fault", "connect_worker"):
         causes = [t for _, s in trouble.steps for t in s.rebalance.triggers if t.trigger in MEMBER_FAILED]
     if causes:
@@ -262,22 +277,6 @@ def _root_cause(trouble: Trouble) -> tuple[str, str, tuple[str, ...]]:
     r = root.root.rebalance
     refs = next((t.evidence for t in r.triggers if t.trigger == r.trigger), ())
     return r.trigger, r.trigger_tier, refs[:2] or r.evidence[:2]
-
-
-def _last_signs(episode: Episode) -> Iterator[Link]:
-    """When members that vanished were last known to live: their last heartbeat or commit, whichever is later."""
-    history: History = episode.history
-    for step in episode.steps:
-        for member_id, cause in failures(history, step):
-            if cause.trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED):
-                continue
-            member = history.member(member_id)
-            lowers = [m.stopped_at_lower_ms for m in history.movements_from([member_id], step)]
-            known = [t for t in lowers if t is not None]
-            if member.session_timeout_ms is not None:
-                known.append(step.first_at_ms - member.session_timeout_ms)
-            if known and max(known) <= step.first_at_ms:
-                yield words.last_sign(titles.name_of(identity(member)), max(known), cause.evidence)
 
 
 def _last_of_moves(rows: ClusterRows, trouble: Trouble) -> int:

@@ -125,6 +125,13 @@ def faults_in(history: History, step: HistoryStep) -> dict[Identity, str]:
     return found
 
 
+def known_ms(step: HistoryStep) -> int:
+    """When it was first known what happened in it: what is found later must not give a trouble another id. The line
+    that begins a rebalance tells of who failed; one that fails while the others join is known as they have joined."""
+    r = step.rebalance
+    return step.first_at_ms if r.trigger in MEMBER_FAILED and r.trigger_tier == "logged" else step.at_ms
+
+
 def is_own_rewrite(step: HistoryStep) -> bool:
     """Whether connectors wrote other configurations for their tasks though nobody changed the connectors' own."""
     r = step.rebalance

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rebalance_audit.domain.detect.limits import DEFAULT, Limits
-from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
+from rebalance_audit.domain.incidents.storm_before import Link, StormBefore
+from rebalance_audit.domain.kinds import MemberChange
+from rebalance_audit.domain.model import ConnectTask, Finding, Movement, Rebalance, changed
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
 
@@ -29,15 +31,29 @@ class ClusterRows:
     findings: Sequence[tuple[str | None, Finding]] = ()
     """Each with the group whose history shows it; None where it is about no group."""
     limits: Callable[[str], Limits] = lambda group_id: DEFAULT
+    first_places: Mapping[str, int] = field(default_factory=dict)
+    """The place of each group's first rebalance here in its whole history, where that is known."""
+    storms: Mapping[str, StormBefore] = field(default_factory=dict)
+    """By group the storm that was going on before its first rebalance here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """One link of the chain from the cause to the last consequence."""
-
-    at_ms: int
-    what: str
-    evidence: tuple[str, ...] = ()
+def narrowed(rebalance: Rebalance) -> Rebalance:
+    """What incidents ask of a rebalance, as the stages read it (`spark_jobs/incidents/rows.py`): less than half of
+    its memory. Three hours of a busy cluster are 50,000."""
+    gone = {member_id for trigger in rebalance.triggers for member_id in trigger.members}
+    return changed(
+        rebalance,
+        members=tuple(m for m in rebalance.members if m.change != MemberChange.STAYED),
+        movements=tuple(
+            Movement(
+                resource_type=m.resource_type, resource=m.resource, kind=m.kind, from_member_id=m.from_member_id,
+                stopped_at_lower_ms=m.stopped_at_lower_ms,
+            )
+            for m in rebalance.movements
+            if m.from_member_id in gone
+        ),
+        standstills=(),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,7 @@ class _Homes:
     def __init__(self, troubles: Sequence[Trouble], asked: Collection[tuple[str | None, str]]) -> None:
         """`asked`: the refs of findings, each with the finding's group. A long storm has thousands of times as many."""
         self._asked = asked
+        self._of_before = {i: t for t in troubles if t.before is not None for i in t.before.finding_ids}
         self._by_ref: dict[tuple[str, str], Trouble] = {}
         self._of_group: dict[str, list[Trouble]] = defaultdict(list)
         self._of_partition: dict[str, list[Trouble]] = defaultdict(list)
@@ -62,6 +63,8 @@ class _Homes:
                 self._cited(episode.group_id, step.rebalance.evidence, trouble)
 
     def of(self, group_id: str | None, finding: Finding) -> Trouble | None:
+        if finding.finding_id in self._of_before:
+            return self._of_before[finding.finding_id]
         if group_id is None:
             is_about_a_move = finding.subject_type == "partition"
             return _meanwhile(self._of_partition[finding.subject], finding) if is_about_a_move else None
@@ -83,5 +86,6 @@ def _meanwhile(troubles: Sequence[Trouble], finding: Finding) -> Trouble | None:
 
 def begins_ms(trouble: Trouble) -> int:
     starts = [e.first_at_ms for e in trouble.episodes]
+    starts += [trouble.before.first_at_ms] if trouble.before is not None else []
     starts += [t for r in trouble.reassignments if (t := r.started_at_ms or r.ended_at_ms) is not None]
     return min(starts, default=0)

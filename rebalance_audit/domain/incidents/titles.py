@@ -44,6 +44,8 @@ def hosts_of(trouble: Trouble, people: Sequence[Identity]) -> dict[Identity, str
     """Where these members ran, as far as evidence names it. In the order of `people`. Of a static member, whose
     identity lacks its host, where it ran when it failed first."""
     found = {who: who[2] for who in people if who[0] == "client" and len(who) > 2 and not is_loopback(who[2])}
+    if trouble.before is not None:
+        found.update(trouble.before.hosts)
     if any(who[0] == "instance" for who in people):
         for episode, step in trouble.steps:
             for member in (episode.history.member(m) for cause in step.rebalance.triggers for m in cause.members):
@@ -66,13 +68,13 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
     trigger = root.root.rebalance.trigger
     match trouble.kind:
         case "storm":
-            steps = [s for _, s in trouble.steps if s.rebalance.kind == "rebalance"]
-            span = duration(max(steps[-1].at_ms - steps[0].first_at_ms, 0))
+            count, from_ms, to_ms = _rounds(trouble)
+            span = duration(max(to_ms - from_ms, 0))
             why = listed(_failures(trouble, people))
             if not why:
                 cause = cause_of_storm(trouble)
                 why = phrase_of(cause) if cause in COORDINATOR_FAILED else f"mostly {who}"
-            return f"{where} rebalanced {len(steps):,} times in {span}: {why}"
+            return f"{where} rebalanced {count:,} times in {span}: {why}"
         case "connect_worker" | "member_fault":
             return "; ".join(_failures(trouble, people, where)) or f"{who} of {where} failed"
         case "deploy":
@@ -104,18 +106,39 @@ def title(trouble: Trouble, people: Sequence[Identity]) -> str:
             return f"{where}: {phrase_of(trigger)}"
 
 
-def causes_of_storm(trouble: Trouble) -> list[Trigger]:
-    """All of what most of its rebalances began with, in their order: a failure of members, if there is one. Rounds that
-    the protocol adds do not count."""
-    causes = [t for _, s in trouble.steps for t in s.rebalance.triggers if t.trigger not in FOLLOW_UPS]
-    causes = [t for t in causes if t.trigger in MEMBER_FAILED] or causes
-    commonest = Counter(t.trigger for t in causes).most_common(1)
-    return [t for t in causes if t.trigger == commonest[0][0]]
+def _rounds(trouble: Trouble) -> tuple[int, int, int]:
+    """How many rebalances a storm has, and the first and last instant of them, without rewrites of static members."""
+    steps = [s for _, s in trouble.steps if s.rebalance.kind == "rebalance"]
+    if (before := trouble.before) is None:
+        return len(steps), steps[0].first_at_ms, steps[-1].at_ms
+    to_ms = steps[-1].at_ms if steps else before.until_ms
+    return before.round_count + len(steps), before.rounds_from_ms, to_ms
+
+
+def causes_of_storm(trouble: Trouble) -> list[tuple[Trigger, int]]:
+    """The first of each cause of its rebalances, and how many there are, in the order of the first. Rounds that the
+    protocol adds do not count."""
+    first: dict[str, Trigger] = {}
+    counts: Counter[str] = Counter()
+    before = trouble.before.causes if trouble.before is not None else ()
+    for cause, count in (*before, *((t, 1) for _, s in trouble.steps for t in s.rebalance.triggers)):
+        if cause.trigger not in FOLLOW_UPS:
+            first.setdefault(cause.trigger, cause)
+            counts[cause.trigger] += count
+    return [(first[trigger], count) for trigger, count in counts.items()]
+
+
+def leading_cause(trouble: Trouble) -> Trigger | None:
+    """The first cause of the kind that most of a storm's rebalances began with: a failure of members, if there is
+    one."""
+    causes = causes_of_storm(trouble)
+    causes = [(cause, count) for cause, count in causes if cause.trigger in MEMBER_FAILED] or causes
+    return max(causes, key=lambda of: of[1])[0] if causes else None
 
 
 def cause_of_storm(trouble: Trouble) -> str:
-    causes = causes_of_storm(trouble)
-    return causes[0].trigger if causes else Cause.UNKNOWN
+    cause = leading_cause(trouble)
+    return Cause.UNKNOWN if cause is None else cause.trigger
 
 
 def not_back_of(trouble: Trouble) -> set[tuple[str, Identity]]:
@@ -201,7 +224,7 @@ def _was(names: Sequence[str]) -> str:
 def _failures(trouble: Trouble, people: Sequence[Identity], where: str = "") -> list[str]:
     """Who failed how, one text for each way, the first first: `p1 and p2 of orders exceeded their poll interval`.
     A member that failed in several ways is told by its first. Only the first text says `where`."""
-    ways: dict[Identity, str] = {}
+    ways: dict[Identity, str] = dict(trouble.before.failed) if trouble.before is not None else {}
     for episode, step in trouble.steps:
         for who, way in faults_in(episode.history, step).items():
             ways.setdefault(who, way)
@@ -211,7 +234,7 @@ def _failures(trouble: Trouble, people: Sequence[Identity], where: str = "") -> 
         if who in ways:
             told.setdefault(_DID.get(ways[who], "failed"), []).append(name)
     if not told and (met := next((_DID[c] for c in _causes_of(trouble) if c in _DID), None)):  # evidence names nobody
-        told[met] = names or ["members"]
+        told[met] = names if names and trouble.before is None else ["members"]
     of = f" of {where}" if where else ""
     return [
         f"{listed(names)}{'' if place else of} {way.format(its='its' if len(names) == 1 else 'their')}"
@@ -220,6 +243,9 @@ def _failures(trouble: Trouble, people: Sequence[Identity], where: str = "") -> 
 
 
 def _causes_of(trouble: Trouble) -> Iterator[str]:
+    if trouble.before is not None:
+        yield from (cause.trigger for cause, _ in trouble.before.causes)
+        yield from trouble.before.triggers
     for _, step in trouble.steps:
         yield from (cause.trigger for cause in step.rebalance.triggers)
         yield step.rebalance.trigger

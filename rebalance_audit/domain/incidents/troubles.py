@@ -11,6 +11,7 @@ from rebalance_audit.domain.detect.failures import failures
 from rebalance_audit.domain.detect.history import HistoryStep, is_loopback
 from rebalance_audit.domain.incidents.episodes import Episode, faults_in
 from rebalance_audit.domain.incidents.model import ClusterRows
+from rebalance_audit.domain.incidents.storm_before import StormBefore
 from rebalance_audit.domain.model import NO_END, Finding
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
@@ -43,6 +44,8 @@ class Trouble:
     leader_moves: list[LeaderMove] = field(default_factory=list)
     """That caused rebalances of these episodes, or show that the broker stood still which expired their members."""
     findings: list[Finding] = field(default_factory=list)
+    before: StormBefore | None = None
+    """Of a storm of one group that goes on over the ends of eras: what it was up to the last one."""
     steps: list[tuple[Episode, HistoryStep]] = field(init=False)
     """The chain of what happened, by time, then group."""
 
@@ -102,7 +105,20 @@ def troubles(
                 leader_moves=[caused[at][0] for at in sorted(at for p in places for at in moves_of.get(p, ()))],
             )
         )
+    _go_on(rows, found)
     return found
+
+
+def _go_on(rows: ClusterRows, found: Sequence[Trouble]) -> None:
+    """Storms of earlier eras go on in the trouble that the same finding shows."""
+    findings = {finding.finding_id: finding for _, finding in rows.findings}
+    for group_id, before in rows.storms.items():
+        if (finding := findings.get(before.finding_id)) is None:
+            continue
+        for trouble in found:
+            if any(e.group_id == group_id and e.kind == "storm" and _is_inside(e, finding) for e in trouble.episodes):
+                trouble.before = before
+                break
 
 
 def _plans(reassignments: Iterable[Reassignment]) -> Iterator[list[Reassignment]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from rebalance_audit.domain.causes import phrase_of
+from rebalance_audit.domain.causes import Cause, phrase_of
+from rebalance_audit.domain.detect.failures import failures
 from rebalance_audit.domain.detect.finding import capped
-from rebalance_audit.domain.detect.history import HistoryStep
+from rebalance_audit.domain.detect.history import HistoryStep, identity
 from rebalance_audit.domain.detect.modes import number
 from rebalance_audit.domain.detect.wording import (
     clock,
@@ -22,7 +23,7 @@ from rebalance_audit.domain.detect.wording import (
     two_owners,
 )
 from rebalance_audit.domain.incidents.episodes import Episode
-from rebalance_audit.domain.incidents.model import Link
+from rebalance_audit.domain.incidents.storm_before import Link
 from rebalance_audit.domain.incidents.titles import brokers_that_stood_still, name_of, where_of
 from rebalance_audit.domain.incidents.troubles import Trouble
 from rebalance_audit.domain.numbers import CostBounds, is_counted, unit_of
@@ -81,7 +82,8 @@ def _what_happened(head: str, change: str, trouble: Trouble) -> str:
     """A change on purpose that went wrong has its symptom for a title, and is named after it."""
     if trouble.kind == "reassignment":
         return f"{head}."
-    causes: Counter[str] = Counter(s.rebalance.trigger for _, s in trouble.steps)
+    causes: Counter[str] = Counter(trouble.before.triggers if trouble.before is not None else None)
+    causes.update(s.rebalance.trigger for _, s in trouble.steps)
     phrases = [phrase_of(c) + (f" ({n} times)" if 1 < n < causes.total() else "") for c, n in causes.most_common()]
     is_told = len(causes) > 1 or (trouble.kind == "storm" and phrases[0] not in head)
     why = f"; its rebalances began because {listed(phrases, 5)}" if is_told else ""
@@ -95,17 +97,21 @@ def _what_happened(head: str, change: str, trouble: Trouble) -> str:
 def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
     rebalances = [s.rebalance for _, s in trouble.steps]
     moved = sum((r.moved_count or 0) + (r.returned_count or 0) + (r.restarted_count or 0) for r in rebalances)
-    count = counted(sum(map(is_counted, rebalances)), "rebalance")
+    before = trouble.before
+    moved += before.moved_count if before is not None else 0
+    rounds = sum(map(is_counted, rebalances)) + (before.counted_count if before is not None else 0)
+    count = counted(rounds, "rebalance")
     groups = len({r.group_id for r in rebalances})
     where = f" of {groups:,} groups" if groups > 1 else ""
     if not rebalances:
         return "No rebalance of a group followed from it."
     if cost.estimate is None:
         return f"It took {count}{where}{COST_NOT_KNOWN}."
-    longest = max((r.pause_estimate_ms for r in rebalances if r.pause_estimate_ms is not None), default=None)
+    pauses = [r.pause_estimate_ms for r in rebalances] + ([before.longest_pause_ms] if before is not None else [])
+    longest = max((pause_ms for pause_ms in pauses if pause_ms is not None), default=None)
     until = f", the longest for {duration(longest)}" if longest is not None and longest > 0 else ""
     noun = unit_of_trouble(trouble)
-    protocols = {r.protocol_type for r in rebalances}
+    protocols = {r.protocol_type for r in rebalances} | set(before.protocol_types if before is not None else ())
     what = f"{things(moved, noun, protocols.pop() if len(protocols) == 1 else None)} moved or stopped{until}"
     lost = likely_seconds(cost.estimate, cost.likely_lower, cost.likely_upper)
     return f"It took {count}{where} and cost {lost} {seconds_of(noun)}: {what}."
@@ -121,15 +127,34 @@ def _how_it_stands(stands: str, last_ms: int, *, expected: bool) -> str:
             return f"It was over at {clock(last_ms)}" + (", and was normal work." if expected else ".")
 
 
-def chain(trouble: Trouble, before: Sequence[Link]) -> tuple[Link, ...]:
-    """Sorted by time. A long list keeps the first half and the last half of the cap."""
-    others = [*before, *_reassignment_links(trouble.reassignments)]
+def chain(trouble: Trouble, signs: Sequence[Link]) -> tuple[tuple[Link, ...], int]:
+    """Sorted by time, and how many links there are. A long list keeps the first half and the last half of the cap."""
+    others = [*signs, *_reassignment_links(trouble.reassignments)]
     steps, half = trouble.steps, CHAIN_CAP // 2
     times = sorted([*(step.at_ms for _, step in steps), *(link.at_ms for link in others)])
     if len(times) > CHAIN_CAP:  # the rounds in between need no words
         steps = [(e, s) for e, s in steps if s.at_ms <= times[half - 1] or s.at_ms >= times[-half]]
-    links = sorted([*others, *(_round(e, s) for e, s in steps)], key=lambda link: (link.at_ms, link.what))
-    return tuple(links) if len(times) <= CHAIN_CAP else (*links[:half], *links[-half:])
+    links, count = [*others, *(_round(e, s) for e, s in steps)], len(times)
+    if trouble.before is not None:
+        links, count = trouble.before.links + links, trouble.before.link_count + count
+    links.sort(key=lambda link: (link.at_ms, link.what))
+    return (tuple(links) if count <= CHAIN_CAP else (*links[:half], *links[-half:])), count
+
+
+def last_signs(episode: Episode) -> Iterator[Link]:
+    """When members that vanished were last known to live: their last heartbeat or commit, whichever is later."""
+    history = episode.history
+    for step in episode.steps:
+        for member_id, cause in failures(history, step):
+            if cause.trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED):
+                continue
+            member = history.member(member_id)
+            lowers = [m.stopped_at_lower_ms for m in history.movements_from([member_id], step)]
+            known = [t for t in lowers if t is not None]
+            if member.session_timeout_ms is not None:
+                known.append(step.first_at_ms - member.session_timeout_ms)
+            if known and max(known) <= step.first_at_ms:
+                yield last_sign(name_of(identity(member)), max(known), cause.evidence)
 
 
 def taken_for_failed(trouble: Trouble) -> Iterator[Link]:

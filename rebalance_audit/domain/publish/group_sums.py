@@ -83,7 +83,7 @@ class GroupSums:
     @property
     def text(self) -> str:
         """As JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps(asdict(self))
 
     @classmethod
     def of_text(cls, text: str) -> GroupSums:

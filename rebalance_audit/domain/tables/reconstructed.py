@@ -142,5 +142,7 @@ SILVER_JUDGED_ERA = Table(
         col("judged_by", "string", "The version of the judge, and a hash of the group's limits.", required=True),
         col("carried", "string", "The findings that were open as it ended, as JSON.", required=True),
         col("sums", "string", "What its rebalances add to the group's row of gold.group, as JSON."),
+        col("storm", "string", "What a storm that went on as it ended had been until then, as JSON. Null: none did."),
+        col("storm_rebalance_ids", "array<string>", "The rebalances of this era that belong to that storm."),
     ),
 )

@@ -168,9 +168,9 @@ def test_only_what_lies_near_the_news_is_read_again(tmp_path: Path, monkeypatch:
     asked: list[tuple[set[str], int]] = []
     rows = StoredCluster.rows
 
-    def noted(self: StoredCluster, groups: Collection[str], from_ms: int, *, apart: bool) -> ClusterRows:
+    def noted(self: StoredCluster, groups: Collection[str], from_ms: int, **more: Any) -> ClusterRows:
         asked.append((set(groups), from_ms))
-        return rows(self, groups, from_ms, apart=apart)
+        return rows(self, groups, from_ms, **more)
 
     monkeypatch.setattr(StoredCluster, "rows", noted)
     history.publish(stories, until_s=48 * HOUR_S)
