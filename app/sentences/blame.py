@@ -12,6 +12,7 @@ from rebalance_audit.domain.causes import MEMBER_FAILED, MEMBERSHIP, Cause, caus
 from rebalance_audit.domain.detect.history import worker_name
 
 MOST_CULPRITS = 3
+_WENT_SILENT = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
 _NAMED_BY_THE_TITLE = frozenset({"RB017", "RB018", "RB019"})
 """Rules whose findings name members in their titles alone."""
 
@@ -61,6 +62,8 @@ def _of_a_move(blocker: str, who: str) -> tuple[str, str]:
 
 def _in_words(cause: str) -> str:
     """Of a trigger, of what blocks a reassignment, or of a rule: `eager Connect (CN006)`."""
+    if cause in _WENT_SILENT:
+        return "no heartbeat until the session expired, why is not known"
     if cause in words.BLOCKER_WORDS:
         return words.BLOCKER_WORDS[cause]
     name = rule_name(cause)

@@ -22,7 +22,7 @@ URL = "http://app/incident"
 def test_a_postmortem_says_in_words_who_what_and_how_long() -> None:
     text = sentences.postmortem(LOST, "connect", [COST], UTC, URL)
     assert "2026-11-25 16:36:18.084 UTC to 2026-11-25 16:36:50.108 UTC (32.0 s)" in text
-    assert "\n\nw3:8083: a member's session expired (said by a log line)\n\n" in text
+    assert "\n\nw3:8083: no heartbeat until the session expired, why is not known (said by a log line)\n\n" in text
     assert "91.6 task-seconds, likely 87.5 to 95.8; for certain 66.1 \u2026 101." in text
     assert "| cost, for certain between |" in text
     assert text.index("## Time line") < text.index("*Picture: save it with the button PNG") < text.index("## Cause")

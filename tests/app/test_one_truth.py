@@ -205,5 +205,5 @@ def test_connect_shows_one_kill_once_with_its_cost_and_what_to_do(page: Any, dem
     text = said(at)
     assert text.count("Worker localhost:21293 went and did not come back") == 1
     assert "sent no heartbeat until its session expired" not in text  # the finding of the same kill
-    assert "What to do: Bring the worker back" in text
+    assert "What to do: The others took its tasks once" in text
     assert any(label == "Its incident" and "incident?" in target for label, target in links(at))

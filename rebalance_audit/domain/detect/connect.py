@@ -98,23 +98,28 @@ def tasks_waiting(history: History) -> list[Finding]:
                 "workers_missing": [label(m) for m in delay.missing],
                 "came_back": not stays_away,
             },
-            advice=_delay_advice(stays_away, is_late),
+            advice=_delay_advice(stays_away, is_open=is_open, is_late=is_late),
             evidence=refs_of([*delay.steps, *([delay.end] if delay.end else [])]),
         )
     return found
 
 
-def _delay_advice(stays_away: bool, is_late: bool) -> str:
+def _delay_advice(stays_away: bool, *, is_open: bool, is_late: bool) -> str:
     if is_late:
         return (
             "Look at the leader's log: the round that ends the delay did not come. Restarting the leader hands out its "
             "tasks."
         )
-    if stays_away:
+    shorter = "Where workers are removed on purpose or restart quickly, a lower value shortens that wait."
+    if stays_away and is_open:
         return (
             "Bring the worker back, or remove it for good: the others take its tasks only after "
-            "scheduled.rebalance.max.delay.ms. Where workers are removed on purpose or restart quickly, a lower value "
-            "shortens that wait."
+            f"scheduled.rebalance.max.delay.ms. {shorter}"
+        )
+    if stays_away:
+        return (
+            "The others took its tasks once scheduled.rebalance.max.delay.ms was over. Bring the worker back if it is "
+            f"missed. {shorter}"
         )
     return "Nothing, if the worker was restarted on purpose. scheduled.rebalance.max.delay.ms sets how long tasks wait."
 
