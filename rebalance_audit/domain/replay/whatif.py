@@ -145,8 +145,15 @@ def _too_bad(situation: Situation, fit: Fit) -> str | None:
     if abs(fit.cost_seconds - measured) > SMALL_SECONDS and not (
         measured / COST_SLACK <= fit.cost_seconds <= measured * COST_SLACK
     ):
+        replayed = {
+            name: statistics.median(getattr(run.cost, name) for run in base_of(situation, LAST_STEP_MS))
+            for name in COLUMNS
+        }
+        seen = {name: getattr(situation.measured.cost, name) for name in COLUMNS}
+        most = max(COLUMNS, key=lambda name: abs(replayed[name] - seen[name]))
         return (
             f"replayed under its own settings the history costs {fit.cost_seconds:.1f} s where {measured:.1f} s were "
+            f"measured; they differ most in {COLUMNS[most]}, {replayed[most]:.1f} s replayed and {seen[most]:.1f} s "
             f"measured"
         )
     return None

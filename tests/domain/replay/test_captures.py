@@ -99,7 +99,9 @@ def test_a_history_may_begin_in_the_middle(capture: str) -> None:
 
 def test_a_history_that_does_not_come_out_again_predicts_nothing() -> None:
     # A leader that stood still while the group waited for its assignment: outside the model.
-    assert "were measured" in (fit_of(situation("4.3.0/superseded_generation")).refused or "")
+    refused = fit_of(situation("4.3.0/superseded_generation")).refused or ""
+    assert "were measured; they differ most in " in refused
+    assert refused.endswith(" s measured")
 
 
 def _ranked(name: str) -> list[Option]:
