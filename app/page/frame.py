@@ -118,10 +118,12 @@ def run(chosen: Any) -> None:
 
 
 def stop() -> NoReturn:
-    """Ends the page here, with what could not be read above it: after `st.stop` nothing is drawn any more."""
+    """Ends the page here, with what could not be read above it and the way out below: after `st.stop` nothing is drawn
+    any more."""
     if (drawn := _drawn.get()) is not None:
         with drawn[0]:
             _damage(drawn[1])
+        account()
     st.stop()
 
 

@@ -132,6 +132,9 @@ def test_an_auditor_sees_all_and_has_no_buttons(chromium: Any, address: str, loc
     settled(page)
     assert "checkout" in page.inner_text("body")
     assert page.get_by_role("button", name="Acknowledge").count() == 0
+    page.goto(f"{address}/group?cluster=lab-cluster&group=nobody")  # a page that ends early
+    settled(page)
+    assert page.get_by_role("button", name="Log out").count() == 1
 
 
 def test_who_belongs_to_no_team_reads_so(chromium: Any, address: str) -> None:
