@@ -28,7 +28,7 @@ EraRows = dict[Place, dict[int, dict[str, Any]]]
 """Rows of silver.judged_era by group and era."""
 
 
-class Before(NamedTuple):
+class SummedBefore(NamedTuple):
     """What is known of a group's rebalances before those that are looked at."""
 
     first_place: int
@@ -62,10 +62,10 @@ def ended_eras(
     return found
 
 
-def sums_before(warehouse: Warehouse, versions: Mapping[str, int], ended: EraRows) -> dict[Place, Before]:
+def sums_before(warehouse: Warehouse, versions: Mapping[str, int], ended: EraRows) -> dict[Place, SummedBefore]:
     """The sums of all eras that have ended, of groups of which they are known. Of eras of which retention deleted some
     rebalances they are made anew."""
-    found: dict[Place, Before] = {}
+    found: dict[Place, SummedBefore] = {}
     for place, counts in _counts_by_era(warehouse.files(REBALANCES, versions[REBALANCES]), ended).items():
         last = max(ended[place])
         parts: list[GroupSums] = []
@@ -79,7 +79,7 @@ def sums_before(warehouse: Warehouse, versions: Mapping[str, int], ended: EraRow
             if sums is not None:
                 parts.append(sums)
         if lacking <= _SUMMED_AT_MOST and max(counts) > last:
-            found[place] = Before((last + 1) * eras.ERA_REBALANCES, parts)
+            found[place] = SummedBefore((last + 1) * eras.ERA_REBALANCES, parts)
     return found
 
 
