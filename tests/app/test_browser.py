@@ -416,8 +416,8 @@ def test_the_first_click_on_a_table_fetches_no_script(page: Any, address: str) -
     """They are fetched while home is read."""
     opened(page, address, "")
     scripts = "performance.getEntriesByType('resource').map(e => e.name).filter(name => name.endsWith('.js'))"
-    page.wait_for_function(f"{scripts}.some(name => name.includes('/DownloadButton.'))", timeout=60_000)
-    page.wait_for_timeout(500)  # what that one imports
+    page.wait_for_function(f"{scripts}.some(name => name.includes('/Selectbox.'))", timeout=60_000)
+    page.wait_for_timeout(500)  # what that one imports; it is the last that home does not show itself
     before = page.evaluate(scripts)
     click_link(page, "Groups")
     page.wait_for_selector('[data-testid="stDataFrame"] canvas')
