@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import getpass
 import hashlib
@@ -58,6 +59,21 @@ def places_of(name: str, warehouse: Warehouse) -> Iterator[Path]:
             found = name in repr(pq.read_table(file).to_pylist())
         if found:
             yield file
+
+
+@contextlib.contextmanager
+def full_disk(monkeypatch: pytest.MonkeyPatch, where: str, after: int) -> Iterator[None]:
+    """After so many calls of this method of a warehouse nothing can be written any more."""
+    whole, calls = getattr(Warehouse, where), iter(range(1000))
+
+    def interrupted(*args: Any, **named: Any) -> Any:
+        if next(calls) >= after:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return whole(*args, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Warehouse, where, interrupted)
+        yield
 
 
 def rows(warehouse: Warehouse, group_id: str) -> dict[str, list[str]]:
@@ -122,15 +138,8 @@ def test_what_was_not_worked_through_yet_is_not_erased_by_half(
 def test_the_same_command_finishes_an_erasure_that_was_interrupted(
     filled: Warehouse, monkeypatch: pytest.MonkeyPatch, where: str, after: int
 ) -> None:
-    other, whole, calls = rows(filled, KEPT), getattr(Warehouse, where), iter(range(1000))
-
-    def interrupted(*args: Any, **named: Any) -> Any:
-        if next(calls) >= after:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return whole(*args, **named)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Warehouse, where, interrupted)
+    other = rows(filled, KEPT)
+    with full_disk(monkeypatch, where, after):
         assert cli.run(["erase", GONE, "-w", filled.location, "--reason", "ticket 4711"]) == 1
     opened = Warehouse.open(filled.location)
     assert opened.query("SELECT * FROM gold.erasure").num_rows == 0

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +14,7 @@ from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from tests.captures import GOLDEN
-from tests.commands.test_erase import places_of
+from tests.commands.test_erase import full_disk, places_of
 
 GONE, KEPT = "gone-cluster", "kept-cluster"
 OF_EACH = {GONE: "4.3.0/connect_worker_lost", KEPT: "4.3.0/group_cannot_be_written"}
@@ -84,15 +82,8 @@ def test_a_cluster_that_was_erased_can_be_read_again(filled: Warehouse) -> None:
 def test_the_same_command_finishes_an_erasure_that_was_interrupted(
     filled: Warehouse, monkeypatch: pytest.MonkeyPatch, where: str, after: int
 ) -> None:
-    other, whole, calls = rows(filled, KEPT), getattr(Warehouse, where), iter(range(1000))
-
-    def interrupted(*args: Any, **named: Any) -> Any:
-        if next(calls) >= after:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return whole(*args, **named)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Warehouse, where, interrupted)
+    other = rows(filled, KEPT)
+    with full_disk(monkeypatch, where, after):
         assert cli.run(["erase", "--cluster", GONE, "-w", filled.location]) == 1
     assert cli.run(["erase", "--cluster", GONE, "-w", filled.location]) == 0
     opened = Warehouse.open(filled.location)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -45,6 +46,19 @@ def deliver(warehouse: Warehouse, name: str, parts: Mapping[str, pa.Table]) -> N
             sink = pa.BufferOutputStream()
             pq.write_table(rows, sink)
             files.write(f"landing/{noun}/{name}.parquet", sink.getvalue())
+
+
+def together(flushes: Sequence[Landed]) -> Landed:
+    return {noun: pa.concat_tables([flush[noun] for flush in flushes]) for noun in flushes[0]}
+
+
+def some_order(draw: Random, count: int, *, swaps: bool) -> list[int]:
+    """The numbers of so many flushes; two of them but the first change places where it `swaps`."""
+    order = list(range(count))
+    if swaps:
+        a, b = draw.sample(range(1, count), 2)
+        order[a], order[b] = order[b], order[a]
+    return order
 
 
 def cut(rows: pa.Table, pieces: int) -> list[pa.Table]:

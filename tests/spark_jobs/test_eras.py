@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from bench.growing_cluster import GrowingCluster
@@ -19,7 +18,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import group_overviews, loud, pipeline
 from spark_jobs.ended_eras import ended_eras, sums_before
 from spark_jobs.stages import detect, publish
-from tests.spark_jobs.arrivals import Landed, by_place, deliver, gold, landed, rows_of
+from tests.spark_jobs.arrivals import Landed, by_place, deliver, gold, landed, rows_of, some_order, together
 
 GOLDEN = ("4.3.0/kip848_join_leave", "4.3.0/connect_worker_lost")
 STAGES = ("bronze", "decode", "reconstruct", "measure", "reassign", "detect")
@@ -52,7 +51,7 @@ def flushes(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Land
 @pytest.fixture(scope="module")
 def expected(flushes: list[Landed], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     warehouse = Warehouse.open(tmp_path_factory.mktemp("at_once"), create=True)
-    deliver(warehouse, "all", {noun: pa.concat_tables([flush[noun] for flush in flushes]) for noun in flushes[0]})
+    deliver(warehouse, "all", together(flushes))
     return everything_of(warehouse)
 
 
@@ -103,10 +102,7 @@ def test_any_order_repeat_crash_and_lost_note_give_the_tables_of_all_at_once(
     draw = random.Random(seed)
     for module in (loud, detect, publish):  # at each look others wait
         monkeypatch.setattr(module, "loud_ids", lambda files: frozenset(g for g in GROUPS if draw.random() < 0.4))
-    order = list(range(len(flushes)))
-    if seed:
-        a, b = draw.sample(range(1, len(order)), 2)
-        order[a], order[b] = order[b], order[a]
+    order = some_order(draw, len(flushes), swaps=bool(seed))
     warehouse = Warehouse.open(tmp_path, create=True)
     died: list[str] = []
 
@@ -131,7 +127,7 @@ def test_lines_that_come_late_are_judged_from_their_era_on(
     flushes: list[Landed], expected: dict[str, list[str]], tmp_path: Path
 ) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
-    late = by_place({noun: pa.concat_tables([f[noun] for f in flushes]) for noun in flushes[0]})
+    late = by_place(together(flushes))
     deliver(warehouse, "records", {noun: late[noun] for noun in ("record", "source")})
     run(warehouse)
     deliver(warehouse, "lines", {"log_line": late["log_line"]})
@@ -166,7 +162,7 @@ def _versions(warehouse: Warehouse) -> dict[str, int]:
 
 def test_what_retention_deleted_is_in_no_sum(flushes: list[Landed], tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
-    deliver(warehouse, "all", {noun: pa.concat_tables([flush[noun] for flush in flushes]) for noun in flushes[0]})
+    deliver(warehouse, "all", together(flushes))
     run(warehouse)
     versions = _versions(warehouse)
     [[cluster_id]] = [{row["cluster_id"] for row in warehouse.read("silver.judged_era").to_pylist()}]
@@ -194,7 +190,7 @@ def test_what_other_limits_or_another_judge_carried_is_judged_again(
     for at, flush in enumerate(flushes[:4]):
         deliver(warehouse, f"flush-{at}", flush)
         run(warehouse, settings=others)
-    deliver(warehouse, "others", {n: pa.concat_tables([f[n] for f in flushes[4:]]) for n in flushes[0]})
+    deliver(warehouse, "others", together(flushes[4:]))
     places.clear()
 
     def die(point: str) -> None:

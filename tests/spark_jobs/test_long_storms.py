@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from bench.growing_cluster import GrowingCluster, WrittenRebalance
@@ -20,7 +19,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import loud, pipeline
 from spark_jobs.incidents.around import StoredCluster
 from spark_jobs.stages import detect, publish
-from tests.spark_jobs.arrivals import Landed, by_place, cut, deliver, gold, landed
+from tests.spark_jobs.arrivals import Landed, by_place, cut, deliver, gold, landed, some_order, together
 
 GROUPS = ("group-000000", "group-000001")
 FLUSHES = 9
@@ -74,7 +73,7 @@ def flushes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="module")
 def expected(flushes: list[Landed], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     warehouse = Warehouse.open(tmp_path_factory.mktemp("at_once"), create=True)
-    deliver(warehouse, "all", {noun: pa.concat_tables([flush[noun] for flush in flushes]) for noun in flushes[0]})
+    deliver(warehouse, "all", together(flushes))
     run(warehouse)
     storms = warehouse.read("gold.incident", None, "kind = 'storm'").to_pylist()
     assert sorted(len(storm["rebalance_ids"]) for storm in storms) == [12, 96]
@@ -103,10 +102,7 @@ def test_any_order_repeat_crash_and_lost_note_give_the_incidents_of_all_at_once(
     monkeypatch.setattr(loud, "loud_ids", lambda files: frozenset(GROUPS))
     for module in (detect, publish):  # at each look others wait
         monkeypatch.setattr(module, "loud_ids", lambda files: frozenset(g for g in GROUPS if draw.random() < 0.4))
-    order = list(range(len(flushes)))
-    if seed:
-        a, b = draw.sample(range(1, len(order)), 2)
-        order[a], order[b] = order[b], order[a]
+    order = some_order(draw, len(flushes), swaps=bool(seed))
     warehouse = Warehouse.open(tmp_path, create=True)
     died: list[str] = []
 
@@ -134,7 +130,7 @@ def test_lines_that_come_late_and_other_limits_give_the_same(
     flushes: list[Landed], expected: dict[str, list[str]], tmp_path: Path
 ) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
-    late = by_place({noun: pa.concat_tables([f[noun] for f in flushes]) for noun in flushes[0]})
+    late = by_place(together(flushes))
     for at in (0, 1):
         deliver(warehouse, f"records-{at}", {noun: cut(late[noun], 2)[at] for noun in ("record", "source")})
         run(warehouse, LimitsOf(({"storm_short_count": 2, "quiet_ms": 60_000},)))

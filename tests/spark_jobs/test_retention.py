@@ -14,7 +14,7 @@ from rebalance_audit import cli
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from spark_jobs.stages import reconstruct
-from tests.spark_jobs.arrivals import Landed, deliver, gold, landed, rows_of
+from tests.spark_jobs.arrivals import Landed, deliver, gold, landed, rows_of, together
 
 HOUR_MS = 3_600_000
 KEPT = ("--keep-bronze", "1h", "--keep-silver", "24h", "--keep-gold", "400d")
@@ -119,7 +119,7 @@ def test_nothing_is_deleted_while_a_stage_has_work(
 
 def test_gold_that_is_old_enough_goes_with_its_members_and_movements(flushes: list[Landed], tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path / "w", create=True)
-    deliver(warehouse, "all", {noun: pa.concat_tables([flush[noun] for flush in flushes]) for noun in flushes[0]})
+    deliver(warehouse, "all", together(flushes))
     run(warehouse)
     (ends,) = warehouse.query("SELECT max(assigned_at_ms) at_ms, count(*) n FROM gold.rebalance").to_pylist()
     assert maintain(warehouse, "--keep-gold", "48h") == 0
