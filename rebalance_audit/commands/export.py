@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -38,6 +37,7 @@ def export(
     config: options.Config = None,
 ) -> None:
     """Print a table with its own column names."""
+    from rebalance_audit.domain.detect.finding import numbers_of
     from rebalance_audit.domain.tables import UNPUBLISHED
     from rebalance_audit.domain.tables.incidents import GOLD_FINDING
     from rebalance_audit.warehouse.warehouse import Warehouse
@@ -64,7 +64,7 @@ def export(
     else:
         rows = _rows(found)
         if output is Format.JSONL and wanted.name == GOLD_FINDING.name:
-            rows = map(_with_numbers, rows)
+            rows = (row | {"numbers": numbers_of(row["numbers"])} for row in rows)
         write_rows(rows, schema.names, output.value)
     if found.num_rows == 0:
         note(f"No row of {wanted.name} fits.", quiet=quiet)
@@ -73,11 +73,3 @@ def export(
 def _rows(found: Any) -> Iterator[dict[str, Any]]:
     for batch in found.to_batches(max_chunksize=2_000):
         yield from batch.to_pylist()
-
-
-def _with_numbers(row: dict[str, Any]) -> dict[str, Any]:
-    """The column is JSON as text: inside JSON its numbers are numbers. Text that is no JSON stays text."""
-    try:
-        return {**row, "numbers": json.loads(row["numbers"])} if row["numbers"] else row
-    except ValueError:
-        return row

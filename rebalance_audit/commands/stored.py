@@ -69,11 +69,16 @@ def stored_rebalances(opened: Any, group: str, cluster_id: str | None) -> list[R
     return _in_order([_whole(row, children.get(row["rebalance_id"], {})) for row in stored])
 
 
-def stored_until_ms(opened: Any, cluster_id: str) -> int:
-    """Where the evidence of a cluster ends; 0 where that is not known."""
-    sql = "SELECT max(to_at_ms) AS until_ms FROM gold.coverage WHERE cluster_id = ?"
+def stored_evidence(opened: Any, cluster_id: str) -> dict[str, Any]:
+    """From when to when the evidence of a cluster goes (`from_ms`, `to_ms`; None where that is not known), and from how
+    many logs (`log_count`)."""
+    sql = """
+        SELECT min(from_at_ms) AS from_ms, max(to_at_ms) AS to_ms,
+               count(*) FILTER (kind = 'log' AND NOT is_gap) AS log_count
+        FROM gold.coverage WHERE cluster_id = ?
+    """
     (row,) = opened.query(sql, [cluster_id]).to_pylist()
-    return row["until_ms"] or 0
+    return dict(row)
 
 
 def stored_commits(opened: Any, rebalances: Sequence[Rebalance]) -> list[CommitMark]:

@@ -74,7 +74,7 @@ def whatif(
         return
     if seconds is not None or days is not None:
         raise UsageError("--seconds and --days are for all groups of a warehouse; of one GROUP give --from and --to.")
-    from rebalance_audit.commands.stored import stored_commits, stored_rebalances, stored_until_ms
+    from rebalance_audit.commands.stored import stored_commits, stored_evidence, stored_rebalances
     from rebalance_audit.domain.numbers import happened_at_ms
     from rebalance_audit.domain.replay.candidates import candidates
     from rebalance_audit.domain.replay.requests import RequestError
@@ -91,7 +91,8 @@ def whatif(
             opened = Warehouse.open(warehouse)
             rows = stored_rebalances(opened, group, cluster_id)
             marks = stored_commits(opened, rows)
-            until_ms = max(stored_until_ms(opened, rows[0].cluster_id), *(r.ended_at_ms or 0 for r in rows))
+            end_ms = stored_evidence(opened, rows[0].cluster_id)["to_ms"] or 0
+            until_ms = max(end_ms, *(r.ended_at_ms or 0 for r in rows))
         else:
             answer = _from_evidence(group, evidence, bootstrap, command_config, overrides, logs, progress)
             rows, until_ms, marks = list(answer.rebalances), answer.seen_until_ms or 0, list(answer.marks)

@@ -6,17 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.options import CommandError
-from rebalance_audit.commands.stored import group_rows, stored_rebalances
+from rebalance_audit.commands.stored import group_rows, stored_evidence, stored_rebalances
 
 if TYPE_CHECKING:
     from rebalance_audit.commands.explain.group import GroupAnswer
     from rebalance_audit.commands.explain.places import Shown
     from rebalance_audit.domain.publish.leader_moves import LeaderMove
 
-_SEEN = """
-SELECT min(from_at_ms) AS from_ms, max(to_at_ms) AS to_ms, count(*) FILTER (kind = 'log' AND NOT is_gap) AS log_count
-FROM gold.coverage WHERE cluster_id = ?
-"""
 _GAPS = """
 SELECT source, problem_code, problem FROM gold.coverage WHERE cluster_id = ? AND is_gap
 ORDER BY source, from_position, problem_code
@@ -41,7 +37,7 @@ def stored_answer(location: str, group: str, cluster_id: str | None) -> tuple[Gr
     known = {row["finding_id"] for row in rows}
     others = sorted({id_ for i in incidents for id_ in i.finding_ids} - known)  # of its connectors and tasks
     rows += opened.query(_FINDINGS, [cluster_id, others]).to_pylist()
-    (seen,) = opened.query(_SEEN, [cluster_id]).to_pylist()
+    seen = stored_evidence(opened, cluster_id)
     moves = [from_row(LeaderMove, row) for row in group_rows(opened, "gold.leader_move", group, cluster_id)]
     findings = [from_row(Finding, row) for row in rows]
     not_seen = [*([] if seen["log_count"] else [WITHOUT_LOGS]), *_gaps(opened, cluster_id)]
