@@ -8,11 +8,10 @@ from app import words
 from app.answers.rows import IncidentRow
 from app.answers.runbook import rule_name
 from app.words import Html, fill
-from rebalance_audit.domain.causes import MEMBER_FAILED, MEMBERSHIP, Cause, cause_of
+from rebalance_audit.domain.causes import MEMBER_FAILED, MEMBERSHIP, SESSION_EXPIRED, Cause, cause_of
 from rebalance_audit.domain.detect.history import worker_name
 
 MOST_CULPRITS = 3
-_WENT_SILENT = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
 _NAMED_BY_THE_TITLE = frozenset({"RB017", "RB018", "RB019"})
 """Rules whose findings name members in their titles alone."""
 
@@ -62,7 +61,7 @@ def _of_a_move(blocker: str, who: str) -> tuple[str, str]:
 
 def _in_words(cause: str) -> str:
     """Of a trigger, of what blocks a reassignment, or of a rule: `eager Connect (CN006)`."""
-    if cause in _WENT_SILENT:
+    if cause in SESSION_EXPIRED:
         return "no heartbeat until the session expired, why is not known"
     if cause in words.BLOCKER_WORDS:
         return words.BLOCKER_WORDS[cause]

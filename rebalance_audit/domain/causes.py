@@ -294,6 +294,8 @@ MEMBERSHIP = ARRIVALS | DEPARTURES
 LEFT_IN_ORDER = _causes(lambda f: f.going is Going.IN_ORDER)
 PUT_OUT = _causes(lambda f: f.going is Going.TOO_SLOW)
 """A static member loses its place by these as well."""
+SESSION_EXPIRED = _causes(lambda f: f.going is Going.VANISHED)
+"""A member was not heard of for its session timeout."""
 DEPLOYS = _causes(lambda f: f.family in (Family.ARRIVAL, Family.DEPARTURE) or f.going is Going.VANISHED)
 """Causes of a deploy, kill -9 and Streams' closing without leaving included."""
 FAULTS = _causes(lambda f: f.family is Family.FAILURE and f.going is not Going.VANISHED) - {Cause.COORDINATOR_FAILOVER}

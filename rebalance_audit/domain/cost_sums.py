@@ -4,8 +4,9 @@ whole, to the last bit."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.ranges import Range, Reach, of_sums, range_of
@@ -53,6 +54,12 @@ class CostSums:
             early_squares=exact_sum(e * e for e in early),
             late_squares=exact_sum(e * e for e in late),
         )
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> CostSums:
+        """From its fields as JSON has them, in which sums are lists."""
+        fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in row.items()}
+        return cls(**fields)
 
     @classmethod
     def together(cls, parts: Sequence[CostSums]) -> CostSums:

@@ -12,9 +12,10 @@ from rebalance_audit.domain.model import Trigger
 
 def failures(history: History, step: HistoryStep) -> Iterator[tuple[str, Trigger]]:
     """The ids of members that failed in this rebalance, each with the cause that names it, in the order of causes."""
-    behind = _left_behind(history, step)
-    for cause in step.rebalance.triggers:
-        if cause.trigger in MEMBER_FAILED:
+    failed = [cause for cause in step.rebalance.triggers if cause.trigger in MEMBER_FAILED]
+    if failed:
+        behind = _left_behind(history, step)
+        for cause in failed:
             yield from ((member_id, cause) for member_id in cause.members if member_id not in behind)
 
 

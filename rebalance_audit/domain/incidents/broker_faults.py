@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.causes import SESSION_EXPIRED
 from rebalance_audit.domain.detect.history import History, HistoryStep, Identity
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import listed
@@ -25,8 +25,6 @@ _STOOD_STILL = (
 )
 _ARE_BACK = "The members are back; they need no other settings."
 _NOT_ALL_BACK = "Members that are back need no other settings; of those that do not return, look at the hosts."
-
-_EXPIRED = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
 
 
 def expired_by_brokers(history: History, moves: Iterable[LeaderMove]) -> dict[str, LeaderMove]:
@@ -55,12 +53,12 @@ def expired_by_brokers(history: History, moves: Iterable[LeaderMove]) -> dict[st
 
 def _expired(history: History, step: HistoryStep) -> bool:
     faults = faults_in(history, step)
-    return bool(faults) and _EXPIRED.issuperset(faults.values())
+    return bool(faults) and SESSION_EXPIRED.issuperset(faults.values())
 
 
 def _in_time(history: History, step: HistoryStep, move: LeaderMove) -> bool:
     """Whether they expired soon after the broker failed, and came back or still may."""
-    failed = {m for t in step.rebalance.triggers if t.trigger in _EXPIRED for m in t.members}
+    failed = {m for t in step.rebalance.triggers if t.trigger in SESSION_EXPIRED for m in t.members}
     sessions = [history.member(m).session_timeout_ms or SESSION_MS for m in failed]
     assert move.after_ms is not None  # else it is no failure before a rebalance
     if move.after_ms > max(sessions, default=SESSION_MS) + LOADING_MS:

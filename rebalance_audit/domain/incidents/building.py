@@ -206,7 +206,8 @@ def _id_of(rows: ClusterRows, trouble: Trouble) -> str:
         first = trouble.reassignments[0]
         return incident_id(rows.cluster_id, first.name, first.reassignment_id)
     if trouble.before is not None:
-        _, rebalance_id = firsts(trouble)[1] or firsts(trouble)[0]
+        first_step, first_failure = firsts(trouble)
+        _, rebalance_id = first_failure or first_step
         return incident_id(rows.cluster_id, trouble.episodes[0].group_id, rebalance_id)
     failed = [(e, s) for e, s in trouble.steps if faults_in(e.history, s)]
     episode, step = min(failed or trouble.steps, key=lambda pair: (known_ms(pair[1]), pair[0].group_id, pair[1].index))

@@ -74,10 +74,9 @@ class StormBefore:
     @classmethod
     def of_text(cls, text: str, rebalance_ids: list[str]) -> StormBefore:
         row: dict[str, Any] = json.loads(text)
-        cost: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in row["cost"].items()}
         failure = row["first_failure"]
         return cls(**row | {
-            "cost": CostSums(**cost),
+            "cost": CostSums.of_row(row["cost"]),
             "first_step": tuple(row["first_step"]),
             "first_failure": None if failure is None else tuple(failure),
             "causes": [(from_row(Trigger, cause), count) for cause, count in row["causes"]],

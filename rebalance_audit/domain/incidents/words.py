@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from rebalance_audit.domain.causes import Cause, phrase_of
+from rebalance_audit.domain.causes import SESSION_EXPIRED, phrase_of
 from rebalance_audit.domain.detect.failures import failures
 from rebalance_audit.domain.detect.finding import capped
 from rebalance_audit.domain.detect.history import HistoryStep, identity
@@ -146,7 +146,7 @@ def last_signs(episode: Episode) -> Iterator[Link]:
     history = episode.history
     for step in episode.steps:
         for member_id, cause in failures(history, step):
-            if cause.trigger not in (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED):
+            if cause.trigger not in SESSION_EXPIRED:
                 continue
             member = history.member(member_id)
             lowers = [m.stopped_at_lower_ms for m in history.movements_from([member_id], step)]
@@ -154,7 +154,8 @@ def last_signs(episode: Episode) -> Iterator[Link]:
             if member.session_timeout_ms is not None:
                 known.append(step.first_at_ms - member.session_timeout_ms)
             if known and max(known) <= step.first_at_ms:
-                yield last_sign(name_of(identity(member)), max(known), cause.evidence)
+                what = f"{name_of(identity(member))} was last known to live"
+                yield Link(at_ms=max(known), what=what, evidence=capped(cause.evidence))
 
 
 def taken_for_failed(trouble: Trouble) -> Iterator[Link]:
@@ -163,10 +164,6 @@ def taken_for_failed(trouble: Trouble) -> Iterator[Link]:
         own = (m for m in trouble.standstills if m.previous_leader == broker)
         move = min(own, key=lambda m: (m.at_ms, m.evidence))
         yield Link(at_ms=move.at_ms, what=f"broker {broker} is taken for failed", evidence=move.evidence[:2])
-
-
-def last_sign(who: str, at_ms: int, evidence: Iterable[str]) -> Link:
-    return Link(at_ms=at_ms, what=f"{who} was last known to live", evidence=capped(evidence))
 
 
 def _round(episode: Episode, step: HistoryStep) -> Link:

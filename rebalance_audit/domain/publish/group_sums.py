@@ -89,10 +89,9 @@ class GroupSums:
     def of_text(cls, text: str) -> GroupSums:
         stored: dict[str, Any] = json.loads(text)
         still, settled = stored["standstill_seconds"], stored["settled"]
-        cost: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in stored["cost"].items()}
         return cls(**stored | {
             "pauses": list(map(tuple, stored["pauses"])),
-            "cost": CostSums(**cost),
+            "cost": CostSums.of_row(stored["cost"]),
             "standstill_seconds": None if still is None else tuple(still),
             "settled": None if settled is None else tuple(settled),
         })  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.causes import SESSION_EXPIRED, Cause
 from rebalance_audit.domain.client_families import ClientFamily
 
 from .assignors import Partition, Subscriber
@@ -20,8 +20,7 @@ from .outcome import Replayed
 from .process import PlayedProcess
 from .timing import REACT_MS, draw
 
-EXPIRIES = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
-BESIDE_BEATS = EXPIRIES | {Cause.MEMBER_POLL_TIMEOUT}
+BESIDE_BEATS = SESSION_EXPIRED | {Cause.MEMBER_POLL_TIMEOUT}
 """These come at the very time of other members' heartbeats: sessions end so many intervals after a heartbeat, and
 librdkafka notices that its application does not poll when its thread wakes, as it does for heartbeats."""
 BEAT_CHECK_MS = 100

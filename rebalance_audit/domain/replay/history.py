@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.causes import SESSION_EXPIRED, Cause
 from rebalance_audit.domain.client_families import ClientFamily
 from rebalance_audit.domain.frozen import changed
 from rebalance_audit.domain.model import Member, Rebalance
 
 from .assignors import Partition
-from .classic import EXPIRIES
 from .life import End, Grown, Life, Moment, Script, Stall
 from .polls import FullPoll
 from .process import WAKES_MS
@@ -23,7 +22,7 @@ LATEST_JOIN_MS = 300
 """A member that heard of a rebalance has joined by then."""
 MARK_MS = 30
 """A commit or a log line marks a stop so closely."""
-SILENT_ENDS = EXPIRIES | {Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, Cause.MEMBER_SYNC_TIMEOUT}
+SILENT_ENDS = SESSION_EXPIRED | {Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT, Cause.MEMBER_SYNC_TIMEOUT}
 REACTIONS = frozenset(
     {Cause.COOPERATIVE_FOLLOW_UP, Cause.CONNECT_REVOCATION_FOLLOW_UP, Cause.CONNECT_DELAY_EXPIRED, Cause.GROUP_EMPTIED}
 )
@@ -174,7 +173,7 @@ class ScriptReader:
     def died_at(self, life: Life, trigger: str, expired: Moment, stopped: Moment | None) -> Moment:
         """Its last heartbeat came one session timeout before the expiry, and it died before the next was due."""
         session_ms = life.session_timeout_ms or self.session_ms
-        if trigger not in EXPIRIES or session_ms is None:
+        if trigger not in SESSION_EXPIRED or session_ms is None:
             return stopped or expired
         lower_ms, last_ms = self.last_beat(expired.lower_ms - session_ms, expired.upper_ms - session_ms)
         upper_ms = min(last_ms + self.heartbeat_ms, expired.upper_ms)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.causes import SESSION_EXPIRED, Cause
 from rebalance_audit.domain.client_families import ClientFamily
 from rebalance_audit.domain.model import Movement, Rebalance
 
@@ -39,11 +39,8 @@ DEFAULT_DELAY_MS = 3_000
 """group.initial.rebalance.delay.ms of brokers that set nothing."""
 
 
-_EXPIRED = frozenset({Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED})
 _PUT_OUT = frozenset({Cause.MEMBER_POLL_TIMEOUT})
-_SILENT = frozenset(
-    {Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED, Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT}
-)
+_SILENT = SESSION_EXPIRED | {Cause.MEMBER_DROPPED_AT_REBALANCE_TIMEOUT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +229,7 @@ def _server_session(rows: Sequence[Rebalance], beat_ms: int) -> int | None:
     for row in rows:
         if row.started_at_ms is None:
             continue
-        expired = _named_by(row, _EXPIRED)
+        expired = _named_by(row, SESSION_EXPIRED)
         for movement in row.movements:
             # What a living member gives up in the same rebalance says nothing.
             lower_ms, upper_ms = movement.stopped_at_lower_ms, movement.stopped_at_upper_ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from rebalance_audit.domain.causes import DEPARTURES, Cause
+from rebalance_audit.domain.causes import DEPARTURES, SESSION_EXPIRED, Cause
 from rebalance_audit.domain.kinds import EvidenceTier
 from rebalance_audit.domain.model import Rebalance, Trigger, changed
 from rebalance_audit.domain.reconstruct.assignment.eager import EAGER_ASSIGNORS
@@ -17,8 +17,6 @@ from rebalance_audit.domain.records import MemberMetadata
 from . import silence
 from .before import Before
 from .members import parse
-
-_SESSIONS_ENDED = (Cause.MEMBER_SESSION_EXPIRED, Cause.STATIC_MEMBER_EXPIRED)
 
 
 def first_of_several(
@@ -44,7 +42,7 @@ def _waited_for_the_dead(
     the dead member's session ended, all waited for that end. Then those that stayed had let go long before the join
     phase ended, or it ended in the same moment as the session."""
     arrived = [t for t in recorded if t.trigger == Cause.MEMBER_JOINED]
-    if not arrived or recorded[0].trigger not in _SESSIONS_ENDED:
+    if not arrived or recorded[0].trigger not in SESSION_EXPIRED:
         return recorded
     if _was_waited_for(before, recorded[0], after or {}):
         return arrived + [t for t in recorded if t.trigger != Cause.MEMBER_JOINED]
@@ -83,7 +81,7 @@ def _grew_as_another_died(
 ) -> list[Trigger]:
     """A member that looks for new partitions may have begun the rebalance, and all waited for the dead one; or the
     session ended, and the leader found the partitions then."""
-    if not recorded or recorded[0].trigger not in _SESSIONS_ENDED:
+    if not recorded or recorded[0].trigger not in SESSION_EXPIRED:
         return recorded
     grown = grown_topics(before, after or {})
     if not grown:
@@ -127,7 +125,7 @@ def _ended_with_a_session(
     the rebalance."""
     stayed = any(m in (after or {}) for m in before.members or {})
     gone = [m for t in recorded for m in t.members]
-    are_sessions = all(t.trigger in _SESSIONS_ENDED for t in recorded)
+    are_sessions = all(t.trigger in SESSION_EXPIRED for t in recorded)
     if not gone or not stayed or not are_sessions or not all(silence.ended_join_phase(before, m) for m in gone):
         return recorded
     detail = "all waited for a session that ended, and nothing says who began it"
