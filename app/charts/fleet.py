@@ -11,8 +11,8 @@ from app import words
 from app.answers.rows import ClusterRow, MarkRow, Span
 from app.charts.marks import change_marks, together
 from app.charts.time_line import BARS, STEPS, Style, TimeLine, empty, typed
-from app.sentences.fleet import is_old
 from rebalance_audit.domain.detect.wording import seconds_of
+from rebalance_audit.domain.incidents.words import is_old
 
 BUCKETS = 120
 MOST_CLUSTERS = 7

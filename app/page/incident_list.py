@@ -50,15 +50,16 @@ def tone_of(i: IncidentRow) -> str:
     return i.severity if i.status == "open" else "over"
 
 
-def cost_words(i: IncidentRow, ended_ms: int | None = None) -> str:
+def cost_words(i: IncidentRow, *, with_length: bool = False) -> str:
     """What an incident cost: no downtime was seen without a rebalance; it is not known where no pause is known.
-    `ended_ms`: when its cluster's evidence ended, to say how long it lasts."""
+    `with_length`: how long one lasts that is still down."""
     if i.cost_seconds is not None:
         return words.seconds(i.cost_seconds, i.unit)
     if not i.group_ids:
         return "no downtime seen"
     if i.status != "open" or i.still != "down":
         return "downtime not known"
+    ended_ms = i.evidence_ended_at_ms if with_length else None
     so_far = "" if ended_ms is None else f" ({words.duration(max(ended_ms - i.first_at_ms, 0))} so far)"
     return f"not known while it lasts{so_far}"
 
@@ -72,7 +73,7 @@ def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:
     if i.advice:
         facts.append((ADVICE, words.cut(words.visible(i.advice), 400)))
     last = "" if is_open and i.still == "nothing" else f", last event {words.minute(i.last_at_ms, tz)}"
-    facts.append(("Since", f"{words.when(i.first_at_ms, now, tz)}; {stands(i, tz)}{last}."))
+    facts.append(("Since", f"{words.when(i.first_at_ms, now, tz)}; {stands(i, now, tz)}{last}."))
     if i.cost_seconds is not None:
         facts.append(("Cost:", f"{likely}. For certain: {certain}."))
     links = [line_link("Open the incident", "incident", is_main=True, cluster=i.cluster_id, incident=i.incident_id)]

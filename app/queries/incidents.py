@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.answers.rows import ChainLink, GroupCost, IncidentCount, IncidentKind, IncidentRow, MarkRow, Span
-from app.queries.tables import Tables, made
+from app.queries.fleet import FleetQuestions
+from app.queries.tables import made
 from rebalance_audit.domain import numbers
 from rebalance_audit.warehouse.catalog import BOOKING_OF
 
@@ -36,7 +37,14 @@ _KIND = f"""
 """The rule of the gravest finding of each open incident that nobody meant, or its root cause where it has none."""
 
 
-class IncidentQuestions(Tables):
+class IncidentQuestions(FleetQuestions):
+    def _incidents_of(self, rows: Sequence[dict[str, Any]]) -> list[IncidentRow]:
+        ends = {c.cluster_id: c.last_at_ms for c in self.clusters()} if rows else {}
+        return [incident_of(row | {"evidence_ended_at_ms": ends.get(row["cluster_id"])}) for row in rows]
+
+    def _incident_of(self, rows: Sequence[dict[str, Any]]) -> IncidentRow | None:
+        return next(iter(self._incidents_of(rows[:1])), None)
+
     def incidents(
         self,
         span: Span | None = None,
@@ -81,7 +89,7 @@ class IncidentQuestions(Tables):
                 *(expected, expected, is_open, is_open),
             ),
         )
-        return [incident_of(row) for row in rows]
+        return self._incidents_of(rows)
 
     def costliest(self, span: Span) -> IncidentRow | None:
         """Of those that nobody meant, open or over, that touch the span; None where no cost is known."""
@@ -93,7 +101,7 @@ class IncidentQuestions(Tables):
             """,
             (span.to_ms, span.from_ms),
         )
-        return incident_of(rows[0]) if rows else None
+        return self._incident_of(rows)
 
     def open_at_home(self, span: Span) -> list[IncidentRow]:
         return self.incidents(span, expected=False, is_open=True, most=_HOME_OPEN, of_each_kind=_HOME_ALIKE)
@@ -146,7 +154,7 @@ class IncidentQuestions(Tables):
         rows = self.advised(
             "SELECT * FROM gold.incident i WHERE i.cluster_id = ? AND i.incident_id = ?", (cluster_id, incident_id)
         )
-        return incident_of(rows[0]) if rows else None
+        return self._incident_of(rows)
 
     def incident_of_mark(self, mark: MarkRow) -> IncidentRow | None:
         """The change itself, of a mark that was found in evidence."""
@@ -160,7 +168,7 @@ class IncidentQuestions(Tables):
             """,
             (mark.cluster_id, mark.at_ms, mark.at_ms, mark.text, mark.scope, mark.text),
         )
-        return incident_of(rows[0]) if rows and mark.source == "evidence" else None
+        return self._incident_of(rows) if mark.source == "evidence" else None
 
     def incident_costs(self, cluster_id: str, incident_id: str) -> list[GroupCost]:
         """Its cost by group, the highest first. Unknown costs are no part of a sum; an unknown bound makes it None."""
@@ -189,7 +197,7 @@ class IncidentQuestions(Tables):
             "WHERE i.cluster_id = ? AND list_contains(i.bookings, hash(?::VARCHAR, ?::VARCHAR))",
             (cluster_id, cluster_id, rebalance_id),
         )
-        return incident_of(rows[0]) if rows else None
+        return self._incident_of(rows)
 
     def marks(
         self,

@@ -4,7 +4,7 @@ from app.sentences.blame import whose_doing
 from app.sentences.compare import compare
 from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs, likely_cost
 from app.sentences.copies import for_chat, postmortem
-from app.sentences.fleet import behind, ended_early, evidence_log, headline, is_old, trust
+from app.sentences.fleet import behind, ended_early, evidence_log, headline, trust
 from app.sentences.group import doubts, group, mostly, standstill
 from app.sentences.incidents import (
     Worst,
@@ -16,6 +16,7 @@ from app.sentences.incidents import (
     still,
     story,
     unit_in_words,
+    unknown_since,
 )
 from app.sentences.reassignment import (
     MOST_IN_ONE_COMMAND,
@@ -28,6 +29,7 @@ from app.sentences.reassignment import (
 )
 from app.sentences.rebalance import known_as, rebalance, still_for, stood_still
 from app.sentences.whatif import beside, explained, fit, outcome, replayed, saving
+from rebalance_audit.domain.incidents.words import is_old
 
 __all__ = [
     "MOST_IN_ONE_COMMAND",
@@ -74,5 +76,6 @@ __all__ = [
     "story",
     "trust",
     "unit_in_words",
+    "unknown_since",
     "whose_doing",
 ]

@@ -24,10 +24,10 @@ def _cost(i: IncidentRow) -> str:
     return f"{likely}; for certain {words.seconds_ends(i.cost_lower_seconds, i.cost_upper_seconds)}"
 
 
-def for_chat(i: IncidentRow, subject: str, tz: tzinfo, url: str) -> str:
+def for_chat(i: IncidentRow, subject: str, now_ms: int, tz: tzinfo, url: str) -> str:
     """Four lines: what and how it stands, the story, what to do, where more is."""
     lines = [
-        f"[{i.severity}, {stands(i, tz)}] {_safe(subject)} @ {_safe(i.cluster_id, 60)}: "
+        f"[{i.severity}, {stands(i, now_ms, tz)}] {_safe(subject)} @ {_safe(i.cluster_id, 60)}: "
         f"{_safe(words.utc_in(i.title, tz))}",
         _safe(words.utc_in(story(i), tz), 800),
         f"Cost: {_cost(i)}. Since {words.minute(i.first_at_ms, tz)}.",
@@ -37,12 +37,12 @@ def for_chat(i: IncidentRow, subject: str, tz: tzinfo, url: str) -> str:
     return "\n".join([*lines, url])
 
 
-def postmortem(i: IncidentRow, subject: str, costs: Sequence[GroupCost], tz: tzinfo, url: str) -> str:
+def postmortem(i: IncidentRow, subject: str, costs: Sequence[GroupCost], now_ms: int, tz: tzinfo, url: str) -> str:
     """Summary, impact, time line, and headings for what only people know."""
     tier = words.TIER_WORDS[i.root_cause_tier] if i.root_cause_tier != "unknown" else ""
     parts = [
         f"# {_safe(subject)}: {_safe(words.utc_in(i.title, tz))}",
-        f"Cluster {_safe(i.cluster_id, 60)} \u00b7 {i.severity} \u00b7 {stands(i, tz)} \u00b7 "
+        f"Cluster {_safe(i.cluster_id, 60)} \u00b7 {i.severity} \u00b7 {stands(i, now_ms, tz)} \u00b7 "
         f"{words.instant(i.first_at_ms, tz)} to {words.instant(i.last_at_ms, tz)} "
         f"({words.duration(i.last_at_ms - i.first_at_ms)})",
         "## Summary",

@@ -8,16 +8,10 @@ from datetime import tzinfo
 from app import words
 from app.answers.rows import CheckRow, ClusterRow, Coverage, Headline, LogOfEvidence
 from app.words import Html, fill
+from rebalance_audit.domain.incidents.words import IS_NOW_MS, is_old
 from rebalance_audit.warehouse.behind import Behind
 
 MOST_NAMED = 3
-IS_NOW_MS = 900_000
-"""Evidence that ends longer ago than this shows nothing about now: a collector that works is minutes behind at most."""
-
-
-def is_old(ended_ms: int, now_ms: int) -> bool:
-    """Whether evidence that ended then shows nothing about `now_ms`: the present, or where the newest evidence ends."""
-    return now_ms - ended_ms >= IS_NOW_MS
 
 
 def headline(found: Headline) -> Html | None:

@@ -7,10 +7,10 @@ from datetime import tzinfo
 
 from app import words
 from app.answers.rows import Fleet, IncidentCount, IncidentRow, MarkRow, Span
-from app.sentences.fleet import is_old
 from app.words import Html, fill
 from rebalance_audit.domain.detect.wording import thing_of
 from rebalance_audit.domain.incidents import words as incident_words
+from rebalance_audit.domain.incidents.words import is_old
 
 
 def story(i: IncidentRow) -> str:
@@ -25,17 +25,32 @@ def story(i: IncidentRow) -> str:
     return rest[2:3].upper() + rest[3:]
 
 
-def stands(i: IncidentRow, tz: tzinfo, *, is_old: bool = False) -> str:
-    """Whether it is open and, if so, what of it has not ended. `is_old`: of evidence that shows nothing about now."""
-    said = incident_words.stands(i.status, i.still, words.minute(i.last_at_ms, tz))
-    return f"{said} when the evidence ended" if is_old and i.status == "open" and i.still != "nothing" else said
+def stands(i: IncidentRow, now_ms: int, tz: tzinfo) -> str:
+    """Whether it is open and, if so, what of it has not ended; or since when that is not known."""
+    since = unknown_since(i, now_ms)
+    return incident_words.stands(
+        i.status, i.still, words.minute(i.last_at_ms, tz), None if since is None else words.minute(since, tz)
+    )
 
 
 def still(i: IncidentRow, now_ms: int, tz: tzinfo) -> str:
-    """In few words what of an open incident has not ended; empty where it is over, or that is not known."""
-    if i.status != "open" or i.still is None:
+    """The same in few words; empty where it is over, or nothing is known."""
+    if i.status != "open":
         return ""
-    return words.still_words(i.still, words.day_and_time(i.last_at_ms, now_ms, tz))
+    since = unknown_since(i, now_ms)
+    return incident_words.still_words(
+        i.still,
+        words.day_and_time(i.last_at_ms, now_ms, tz),
+        None if since is None else words.day_and_time(since, now_ms, tz),
+    )
+
+
+def unknown_since(i: IncidentRow, now_ms: int) -> int | None:
+    """When the evidence of its cluster ended, if it is open and that shows nothing about now."""
+    if i.status != "open" or i.evidence_ended_at_ms is None:
+        return None
+    ended_ms = max(i.evidence_ended_at_ms, i.last_at_ms)  # what is just in is newer than what is published
+    return ended_ms if is_old(ended_ms, now_ms) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +124,15 @@ def unit_in_words(unit: str) -> Html:
 
 def _open_words(counted: IncidentCount, *, is_old: bool) -> Html:
     critical = f", {counted.critical_count:,} critical" if counted.critical_count else ""
+    then = " then" if is_old else ""
     counts = (
-        (counted.going_on_count, "not over when the evidence ended" if is_old else "still going on"),
-        (counted.empty_count, "with an empty group"),
+        (counted.going_on_count, f"still going on{then}"),
+        (counted.empty_count, f"with an empty group{then}"),
     )
     said = [f"{n:,} {what}" for n, what in counts if n]
-    if not said and counted.quiet_count == counted.open_count:
+    if is_old:
+        said = ["state not known since their evidence ended", *said]
+    elif not said and counted.quiet_count == counted.open_count:
         said = ["nothing new in them, but the evidence ends too soon to call them over"]
     return fill(
         "<b>{n} open{c}</b>{said}",
@@ -145,7 +163,10 @@ def as_of(ended_ms: int, now_ms: int, tz: tzinfo, cluster: str | None = None, ea
     which = "The newest" if earlier else "It" if cluster is None else f"That of {words.name(cluster, 40)}"
     before = f"; that of {earlier} clusters ended before" if earlier else ""
     when = words.when(ended_ms, now_ms, tz)
-    return fill("<b>Old evidence.</b> {which} ends {when}{before}.", which=which, when=when, before=before)
+    over = "" if cluster is None else "; whether this is over by now is not known"
+    return fill(
+        "<b>Old evidence.</b> {which} ends {when}{before}{over}.", which=which, when=when, before=before, over=over
+    )
 
 
 def cost_of(in_time: Fleet) -> Html:

@@ -57,10 +57,10 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind], costliest: Incide
     more = alike[0].incident_count - 1 if alike else 0
     what, subject = page.cause_of(first), page.subject_of(first)
     cluster = words.name(first.cluster_id, 40)
-    cost = page.cost_words(first, ends.get(first.cluster_id))
+    cost = page.cost_words(first, with_length=True)
     return sentences.Worst(
         what=page.anchor(what, "incident", cluster=first.cluster_id, incident=first.incident_id),
-        still=_still(first),
+        still=sentences.still(first, clock.now_ms(), page.zone()),
         where=f"in cluster {cluster}" if subject in what else f"of {subject} in cluster {cluster}",
         whose=sentences.whose_doing(first),
         cost=f"{cost} of downtime" if first.cost_seconds is not None else cost,
@@ -79,21 +79,13 @@ def _alike(kind: IncidentKind, more: int) -> Html:
     return fill(". {a}", a=page.anchor(said, "findings", rule=kind.kind, status=FindingStatus.OPEN, last="all"))
 
 
-def _still(i: IncidentRow) -> str:
-    """What of it has not ended; and when that was seen, if the evidence of its cluster ended long before the newest."""
-    now, ended_ms = clock.now_ms(), ends.get(i.cluster_id)
-    still = sentences.still(i, now, page.zone())
-    if not still or ended_ms is None or not sentences.is_old(ended_ms, now):
-        return still
-    still = "nothing new until" if i.still == "nothing" else f"{still} when"
-    return f"{still} its evidence ended, {words.ago(ended_ms, now)}"
-
-
 def _costlier(first: IncidentRow, most: IncidentRow) -> Html | None:
     """The one that cost most, if that is far more than the first."""
     if (most.cost_seconds or 0) < MUCH_MORE * (first.cost_seconds or 0):
         return None
-    stands = f", {sentences.stands(most, page.zone())}" if most.status == "open" else ""  # else the heading says so
+    stands = (
+        f", {sentences.stands(most, clock.now_ms(), page.zone())}" if most.status == "open" else ""
+    )  # else the heading says so
     return fill(
         "{what} ({cluster}, {cost}{stands})",
         what=page.anchor(page.cause_of(most), "incident", cluster=most.cluster_id, incident=most.incident_id),
@@ -262,7 +254,6 @@ def cluster_table(found: list[ClusterRow]) -> None:
 reader = page.reader_with_groups()
 whole = reader.span() or Span(from_ms=0, to_ms=0)
 seen = reader.clusters()
-ends = {c.cluster_id: c.last_at_ms for c in seen}
 marks = reader.marks()
 answers = reader.responses()
 place_of_title = st.container()

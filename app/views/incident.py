@@ -18,13 +18,13 @@ MOST_REBALANCES = 200
 ALERTS_SOON_MS = 60_000
 
 
-def state_line(i: IncidentRow, *, is_old: bool) -> Html:
+def state_line(i: IncidentRow) -> Html:
     tz, now = page.zone(), clock.now_ms()
     level = "On purpose" if i.expected else words.SEVERITY_WORDS[i.severity]
     length = i.last_at_ms - i.first_at_ms
     if i.status != "open":
         lasts = f" \u00b7 lasted {words.duration(length)}"
-    elif i.still == "nothing":  # its state says when its last event was
+    elif i.still == "nothing" and unknown_since is None:  # its state says when its last event was
         lasts = ""
     else:
         lasts = f" \u00b7 last event {words.duration(length)} later" if length else " \u00b7 no event since"
@@ -32,7 +32,7 @@ def state_line(i: IncidentRow, *, is_old: bool) -> Html:
         '<span class="ra-tone-{tone}">{level}</span>, {status} \u00b7 {cluster} \u00b7 began {since}{lasts}',
         tone="info" if i.expected or i.status != "open" else i.severity,
         level=level,
-        status=sentences.stands(i, tz, is_old=is_old),
+        status=sentences.stands(i, now, tz),
         cluster=words.code(i.cluster_id, 40),
         since=words.when(i.first_at_ms, now, tz),
         lasts=lasts,
@@ -41,7 +41,7 @@ def state_line(i: IncidentRow, *, is_old: bool) -> Html:
 
 def cost_line(i: IncidentRow) -> Html:
     if i.cost_seconds is None:
-        return fill("<b>{c}</b>", c=page.cost_words(i, ended_ms))
+        return fill("<b>{c}</b>", c=page.cost_words(i, with_length=True))
     likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
     return fill(
         '<details class="ra-cost"><summary><b>{likely}</b>{groups}</summary>For certain: {bounds}.</details>',
@@ -202,16 +202,11 @@ if found is None:
     page.not_known("incident", incident_id, cluster_id, "home", reader.unread("gold.incident"))
 alerts = reader.alerts_about(found.incident_id)
 subject = page.subject_of(found)
-ended_ms = None
-if found.status == "open":
-    ended_ms = next((c.last_at_ms for c in reader.clusters() if c.cluster_id == found.cluster_id), None)
-is_old = ended_ms is not None and sentences.is_old(ended_ms, clock.now_ms())
-page.title(page.cause_of(found), over=state_line(found, is_old=is_old))
+unknown_since = sentences.unknown_since(found, clock.now_ms())
+page.title(page.cause_of(found), over=state_line(found))
 page.just_in(found.cluster_id, found.incident_id)
-if found.status == "open":
-    old = None if ended_ms is None else sentences.as_of(ended_ms, clock.now_ms(), page.zone(), found.cluster_id)
-    if old is not None:
-        page.note("{old}", old=old)
+if unknown_since is not None:
+    page.note("{old}", old=sentences.as_of(unknown_since, clock.now_ms(), page.zone(), found.cluster_id))
 costs = reader.incident_costs(found.cluster_id, found.incident_id)
 answer = {"Whose doing": sentences.whose_doing(found), "What it cost": cost_line(found)}
 if found.advice:
@@ -236,9 +231,14 @@ with st.container(horizontal=True, vertical_alignment="center"):
     url = page.whole_address("incident", cluster=found.cluster_id, incident=found.incident_id)
     tz = page.zone()
     with st.popover("Copy for chat"):
-        st.code(sentences.for_chat(found, subject, tz, url), language=None, wrap_lines=True)
+        st.code(sentences.for_chat(found, subject, clock.now_ms(), tz, url), language=None, wrap_lines=True)
     with st.popover("Copy as postmortem"):
-        st.code(sentences.postmortem(found, subject, costs, tz, url), language="markdown", wrap_lines=True, height=420)
+        st.code(
+            sentences.postmortem(found, subject, costs, clock.now_ms(), tz, url),
+            language="markdown",
+            wrap_lines=True,
+            height=420,
+        )
 hands.answers(reader, found, is_over=found.status == "over")
 chain(found)
 alerted()

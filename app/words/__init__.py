@@ -41,7 +41,6 @@ from app.words.kafka import (
     number_of,
     owner,
     resource,
-    still_words,
     things,
     trigger,
 )
@@ -130,7 +129,6 @@ __all__ = [
     "seconds_ends",
     "seconds_likely",
     "state",
-    "still_words",
     "things",
     "trigger",
     "typed_time",

@@ -6,7 +6,6 @@ from app.words.foreign import name
 from app.words.numbers import count
 from rebalance_audit.domain.causes import REASSIGNED, Cause, Family, cause_of, family_of, phrase_of
 from rebalance_audit.domain.detect.history import worker_name
-from rebalance_audit.domain.incidents.words import still_words as still_words
 
 FAMILIES = tuple(Family)
 FAMILY_WORDS = {

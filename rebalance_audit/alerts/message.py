@@ -54,6 +54,8 @@ class News:
     answered: str | None = None
     """Who acknowledged it, in words."""
     runbook: Runbook | None = None
+    unknown_since_ms: int | None = None
+    """When the evidence of its cluster ended, if that shows nothing about now."""
 
 
 def title(news: News) -> str:
@@ -69,7 +71,8 @@ def body(news: News) -> str:
     if news.status == "open":
         graver = f", sent as {news.sent_as} before" if news.sent_as else ""
         wider = f", wider than sent before: {news.wider}" if news.wider else ""
-        lines.append(f"since {clock(i.first_at_ms)}, last seen {clock(i.last_at_ms)}{graver}{wider}")
+        unknown = f", not known since {clock(news.unknown_since_ms)}" if news.unknown_since_ms is not None else ""
+        lines.append(f"since {clock(i.first_at_ms)}, last event {clock(i.last_at_ms)}{unknown}{graver}{wider}")
     elif news.status == "over":
         lines.append(
             f"over: {clock(i.first_at_ms)} to {clock(i.last_at_ms)} ({duration(i.last_at_ms - i.first_at_ms)})"

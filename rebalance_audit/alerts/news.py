@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from rebalance_audit.alerts.routing import Routes
 from rebalance_audit.domain.detect.wording import listed, shown
 from rebalance_audit.domain.incidents import Incident, incident_of
 from rebalance_audit.domain.incidents.responses import Response, Standing, acknowledged_words, standing
+from rebalance_audit.domain.incidents.words import is_old
 from rebalance_audit.domain.kinds import Severity
 
 _SEVERITIES = tuple(Severity)
@@ -43,6 +44,8 @@ class AlertRound:
     became graver or has another cause, and its end."""
     routes: Routes | None = None
     """Which target gets which; without, each gets all."""
+    ends: Mapping[str, int] = field(default_factory=dict)
+    """By cluster when its evidence ended; a message says it of an open incident, if that shows nothing about now."""
     advised: Callable[[Sequence[Incident]], Sequence[Incident]] | None = None
     """The same incidents with what stored replays say in their advice; without, it is sent as it is stored."""
 
@@ -74,12 +77,17 @@ class AlertRound:
         if self.routes is not None:
             found = [replace(news, runbook=self.routes.runbook) for news in found]
         opened = [news.incident for news in found if news.status == "open"]
+        found = [replace(news, unknown_since_ms=self._unknown_since(news)) for news in found]
         if self.advised is None or not opened:
             return found
         said = {i.incident_id: i for i in self.advised(opened)}
         return [
             replace(news, incident=said[news.incident.incident_id]) if news.status == "open" else news for news in found
         ]
+
+    def _unknown_since(self, news: News) -> int | None:
+        ended_ms = self.ends.get(news.incident.cluster_id)
+        return ended_ms if news.status == "open" and ended_ms is not None and is_old(ended_ms, self.now_ms) else None
 
     def news(self, incidents: Iterable[Incident], key: str, state: Mapping[str, Any]) -> Iterator[News]:
         """What the target with this key has not had yet, of `incidents`, by what `state` says it was sent.

@@ -16,7 +16,7 @@ from rebalance_audit.commands import options
 from rebalance_audit.commands.options import Output
 from rebalance_audit.commands.output import folded, json_text, note, output_width, styled, visible, write_rows
 from rebalance_audit.commands.rows import known_table, published, refuse_unknown_cluster, selection
-from rebalance_audit.commands.stored import refuse_unknown
+from rebalance_audit.commands.stored import evidence_ends, refuse_unknown
 from rebalance_audit.domain.kinds import FindingStatus, Severity
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def send(
     asked = AlertRound(
         [incident_of(row) for row in rows], min_severity=least, is_all=True, except_ids=except_ids,
         responses=responses(opened), now_ms=time.time_ns() // 1_000_000, routes=routes,
-        advised=partial(advised, opened=opened),
+        advised=partial(advised, opened=opened), ends=evidence_ends(opened),
     )  # fmt: skip
     place = state or alert_state(opened)
     if dry_run:

@@ -81,6 +81,12 @@ def stored_evidence(opened: Any, cluster_id: str) -> dict[str, Any]:
     return dict(row)
 
 
+def evidence_ends(opened: Any) -> dict[str, int]:
+    """By cluster up to when its evidence goes, where that is known."""
+    sql = "SELECT cluster_id, max(to_at_ms) AS ms FROM gold.coverage GROUP BY 1 HAVING ms IS NOT NULL"
+    return {row["cluster_id"]: row["ms"] for row in opened.query(sql, []).to_pylist()}
+
+
 def stored_commits(opened: Any, rebalances: Sequence[Rebalance]) -> list[CommitMark]:
     """The commits of one group. None if no member was too slow for its poll interval, since they are only needed to
     know what its polls held."""

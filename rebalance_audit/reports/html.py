@@ -8,7 +8,6 @@ import jinja2
 
 from rebalance_audit.domain.detect.wording import bounded, clock, duration, likely, shown
 from rebalance_audit.domain.explain.reassignment import summary
-from rebalance_audit.domain.incidents.words import stands
 from rebalance_audit.domain.reassign.advice import next_steps
 from rebalance_audit.reports import words
 from rebalance_audit.reports.period import Bucket, Report
@@ -53,7 +52,7 @@ def report_html(report: Report) -> str:
         duration=duration,
         ms=words.milliseconds,
         cause=words.cause,
-        stands=stands,
+        stands=words.stands,
     )
     rows: dict[tuple[str, str], list[object]] = {}
     for row in report.rebalances:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rebalance_audit.domain import numbers
 from rebalance_audit.domain.incidents.responses import response_of, standing, standing_words
+from rebalance_audit.domain.incidents.words import is_old
 from rebalance_audit.domain.kinds import FindingStatus, Mode, RebalanceKind
 from rebalance_audit.domain.numbers import HAPPENED_AT
 from rebalance_audit.domain.publish.verdicts import last_verdicts
@@ -148,7 +149,8 @@ def _incidents(
         "SELECT cluster_id, incident_id, kind, root_cause, culprits, group_ids, first_at_ms, last_at_ms, status, "
         "still, expected, severity, unit, cost_seconds, cost_lower_seconds, cost_upper_seconds, "
         "cost_likely_lower_seconds, cost_likely_upper_seconds, title, story, advice, "
-        "len(rebalance_ids) AS rebalance_count FROM gold.incident WHERE {incidents} "
+        "len(rebalance_ids) AS rebalance_count, evidence_ended_at_ms FROM gold.incident LEFT JOIN (SELECT cluster_id, "
+        "max(to_at_ms) AS evidence_ended_at_ms FROM gold.coverage GROUP BY 1) USING (cluster_id) WHERE {incidents} "
         "ORDER BY expected, status <> 'open', CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, "
         "cost_seconds DESC NULLS LAST, "
         "first_at_ms, incident_id"
@@ -157,6 +159,9 @@ def _incidents(
     found = rows[:INCIDENTS_SHOWN]
     advise(found, asked.rows)
     for row in found:
+        ended_ms = row.pop("evidence_ended_at_ms")
+        is_unknown = row["status"] == "open" and ended_ms is not None and is_old(ended_ms, now_ms)
+        row["unknown_since_ms"] = ended_ms if is_unknown else None
         row["answers"] = list(standing_words(standing(SimpleNamespace(**row), answers, now_ms)))
     longer_count = sum(
         (row["cost_seconds"] or 0) > 0

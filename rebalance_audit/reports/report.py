@@ -14,7 +14,6 @@ from rebalance_audit.domain.detect.finding import numbers_of
 from rebalance_audit.domain.detect.wording import clock, meaning_of_unit, shown
 from rebalance_audit.domain.explain.layout import cells, hanging
 from rebalance_audit.domain.explain.reassignment import summary
-from rebalance_audit.domain.incidents.words import still_words
 from rebalance_audit.reports import words
 from rebalance_audit.reports.html import report_html
 from rebalance_audit.reports.period import Cost, GroupRow, Report
@@ -114,8 +113,9 @@ def _incident_lines(report: Report, width: int, *, bounds: bool) -> list[str]:
         lost = f"{cost.of(i['unit'] or 'resource', bounds=bounds)} lost"
         if cost.estimate is None:
             lost = "downtime not known" if i["rebalance_count"] else "no downtime seen"
-        is_known = i["status"] == "open" and i["still"] is not None
-        still = f"; {still_words(i['still'], clock(i['last_at_ms']))}" if is_known else ""
+        still = ""
+        if i["status"] == "open" and (said := words.still(i)):
+            still = f"; {said}"
         what = f"{shown(i['title'], 300)}{words.where(report, i['cluster_id'])}; {lost}{still}"
         lines += hanging(f"{head}{clock(i['first_at_ms'])}  {what}", width, len(head))
         lines += [line for said in i["answers"] for line in hanging(" " * len(head) + said, width, len(head))]

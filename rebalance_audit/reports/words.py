@@ -7,6 +7,7 @@ from typing import Any
 
 from rebalance_audit.domain.causes import phrase_of
 from rebalance_audit.domain.detect.wording import clock, counted, duration, shown
+from rebalance_audit.domain.incidents.words import still_words
 from rebalance_audit.domain.replay.meanings import beyond_pauses
 from rebalance_audit.reports.period import Report
 
@@ -106,6 +107,22 @@ def longer_incidents(report: Report) -> str:
         return ""
     whole = "counts" if count == 1 else "count"
     return f"{count:,} of them began before this period or went on after it, and {whole} whole."
+
+
+def stands(incident: Mapping[str, Any]) -> str:
+    """Whether a row of gold.incident is open and, if so, what of it has not ended, or since when that is not known."""
+    said = still(incident) if incident["status"] == "open" else ""
+    return f"{incident['status']}, {said}" if said else str(incident["status"])
+
+
+def still(incident: Mapping[str, Any]) -> str:
+    """What of a row of gold.incident that is open has not ended, or since when that is not known."""
+    unknown_since_ms = incident["unknown_since_ms"]
+    return still_words(
+        incident["still"],
+        clock(incident["last_at_ms"]),
+        None if unknown_since_ms is None else clock(unknown_since_ms),
+    )
 
 
 def what_it_saves(report: Report, change: Mapping[str, Any]) -> str:

@@ -40,6 +40,13 @@ def test_an_open_incident_is_shown_once(receiver: Receiver, state: Path) -> None
     assert alert["endsAt"] > alert["startsAt"]
 
 
+def test_a_message_about_old_evidence_says_since_when_it_is_not_known_how_the_incident_stands(state: Path) -> None:
+    for status, age_ms, expected in (("open", 7_200_000, True), ("open", 60_000, False), ("over", 7_200_000, False)):
+        found = AlertRound([an_incident(status=status)], ends={"cluster-a": T_MS}, now_ms=T_MS + age_ms)
+        said = "".join(would_be_sent(found, ["http://localhost:1"], state))
+        assert (", not known since 2025-11-21 14:03:11 UTC" in said) is expected
+
+
 def test_an_incident_that_is_over_is_resolved_once_with_the_labels_it_opened_with(
     receiver: Receiver, state: Path
 ) -> None:

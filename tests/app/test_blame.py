@@ -64,7 +64,7 @@ def test_what_no_member_did_is_no_members_doing() -> None:
 def test_an_administrator_removed_members_and_not_they_themselves() -> None:
     removed = replace(LOST, kind="removal", root_cause="member_removed_by_admin", culprits=("a2-instance", "a1"))
     assert sentences.whose_doing(removed) == "<b>an administrator</b> removed a2-instance, a1"
-    text = sentences.postmortem(removed, "shop", [], UTC, URL)
+    text = sentences.postmortem(removed, "shop", [], 0, UTC, URL)
     assert "\n\nan administrator removed a2-instance, a1 (said by a log line)\n\n" in text
 
 

@@ -1,5 +1,6 @@
 """What is copied of an incident: short, in words, and no client's text becomes a link or a mention."""
 
+from dataclasses import replace
 from datetime import UTC
 
 from app import sentences
@@ -17,10 +18,11 @@ COST = GroupCost(
     group_id="connect", team=None, rebalance_count=2, unit="task", estimate=91.647, lower=66.1, upper=101.0
 )
 URL = "http://app/incident"
+NOW = LOST.last_at_ms + 7_200_000
 
 
 def test_a_postmortem_says_in_words_who_what_and_how_long() -> None:
-    text = sentences.postmortem(LOST, "connect", [COST], UTC, URL)
+    text = sentences.postmortem(LOST, "connect", [COST], NOW, UTC, URL)
     assert "2026-11-25 16:36:18.084 UTC to 2026-11-25 16:36:50.108 UTC (32.0 s)" in text
     assert "\n\nw3:8083: no heartbeat until the session expired, why is not known (said by a log line)\n\n" in text
     assert "91.6 task-seconds, likely 87.5 to 95.8; for certain 66.1 \u2026 101." in text
@@ -30,7 +32,17 @@ def test_a_postmortem_says_in_words_who_what_and_how_long() -> None:
 
 
 def test_a_message_for_a_chat_says_both_ranges_of_the_cost_and_mentions_nobody() -> None:
-    text = sentences.for_chat(LOST, "connect", UTC, URL)
+    text = sentences.for_chat(LOST, "connect", NOW, UTC, URL)
     assert "Cost: 91.6 task-seconds, likely 87.5 to 95.8; for certain 66.1 \u2026 101." in text
     assert "@here" not in text
     assert text.splitlines()[-1] == URL
+
+
+def test_what_is_copied_of_an_open_incident_says_since_when_it_is_not_known_how_it_stands() -> None:
+    ended = replace(LOST, status="open", still="waiting", evidence_ended_at_ms=LOST.last_at_ms + 60_000)
+    for text in (
+        sentences.for_chat(ended, "connect", NOW, UTC, URL),
+        sentences.postmortem(ended, "connect", [COST], NOW, UTC, URL),
+    ):
+        assert "open, tasks still wait at 2026-11-25 16:37 UTC, not known since" in text
+    assert "[warning, open, tasks still wait] " in sentences.for_chat(ended, "connect", NOW - 6_900_000, UTC, URL)

@@ -281,7 +281,8 @@ def test_where_the_evidence_of_its_cluster_ended_early_home_says_when(opened: Op
     warehouse.append("gold.rebalance", rows_to_table("gold.rebalance", [later]))
     gold_rows.publish(warehouse)
     text = said(opened(tmp_path / "w", "home", now_ms=T0 + 3 * 3_600_000))
-    assert "in cluster lab-cluster (nothing new until its evidence ended, 3 h ago)" in text
+    assert "in cluster lab-cluster (state not known since 14:00)" in text
+    assert "3 incidents open, 1 critical, state not known since their evidence ended" in text
 
 
 def test_a_cluster_whose_evidence_ended_is_named_beside_those_that_look_fresh() -> None:

@@ -163,6 +163,20 @@ def test_what_is_wrong_is_said_before_normal_work_with_its_cost(warehouse: Wareh
     assert lines[at + 3].startswith("  normal work      ")
 
 
+def test_a_report_on_old_evidence_says_since_when_it_is_not_known_how_an_incident_stands(tmp_path: Path) -> None:
+    ended_ms = 1_763_700_060_000
+    coverage = {
+        "cluster_id": "cluster-a", "source": "record:__consumer_offsets-7", "kind": "record", "from_position": 1,
+        "to_position": 20, "to_at_ms": ended_ms, "is_gap": False, "problem_code": "none",
+    }  # fmt: skip
+    warehouse = _published(tmp_path, [_orders()], coverage=[coverage])
+    assert "not known since" not in report_text(read_report(warehouse, now_ms=ended_ms + 60_000))
+    report = read_report(warehouse, now_ms=ended_ms + 7_200_000)
+    said = "state not known since 2025-11-21 04:41:00 UTC"
+    assert f"; {said}" in " ".join(report_text(report, width=160).split())
+    assert f"open, {said}" in report_html(report)
+
+
 def test_the_costs_of_the_causes_add_up_to_the_headline_also_with_static_members(tmp_path: Path) -> None:
     story = _orders().comes_back_under_its_instance_id("c1", at_s=100)
     story.last(resource_seconds_lower=1.0, resource_seconds_estimate=18.8, resource_seconds_upper=20.0)

@@ -109,6 +109,8 @@ class IncidentRow:
     status: str
     still: str | None = None
     """One of tables.INCIDENT_STILL; None where that is not known."""
+    evidence_ended_at_ms: int | None = None
+    """Up to when the evidence of its cluster goes."""
     expected: bool
     severity: str
     cost_seconds: float | None = None

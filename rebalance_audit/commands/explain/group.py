@@ -79,6 +79,7 @@ def say(group: str, answer: GroupAnswer, moves: Sequence[LeaderMove], shown: Sho
         latest=shown.latest,
         oldest_first=shown.oldest_first,
         incidents=answer.incidents,
+        now_ms=time.time_ns() // 1_000_000,
     )
     if shown.output is Output.TABLE:
         sys.stdout.write(styled(text.explain_text(explanation, output_width(), bounds=shown.bounds)))

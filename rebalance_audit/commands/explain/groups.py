@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -49,9 +49,10 @@ def explain_groups(places: Places, shown: Shown) -> None:
         raise UsageError("--metadata is for reassignments; give --reassignment TOPIC[-PARTITION] with it.")
     with meter("explain", quiet=shown.quiet, unit="items") as progress:
         progress(0, 0, "reading all groups")
-        cluster_id, groups, incidents = _judged(_read(places), shown.last_ms, shown.limits)
+        cluster_id, groups, incidents, ended_ms = _judged(_read(places), shown.last_ms, shown.limits)
     standstills = standstill_stories(r for found in groups.values() for r in found)
-    write_groups([_cost_row(cluster_id, g, found) for g, found in groups.items()], incidents, standstills, shown)
+    rows = [_cost_row(cluster_id, g, found) for g, found in groups.items()]
+    write_groups(rows, incidents, standstills, shown, {cluster_id: ended_ms})
 
 
 def write_groups(
@@ -59,23 +60,26 @@ def write_groups(
     incidents: Sequence[Incident],
     standstills: Sequence[StandstillStory],
     shown: Shown,
+    ends: Mapping[str, int],
 ) -> None:
     """Print the table of groups. `groups`: cluster, group, numbers of rebalances and standstills, and cost of each; one
-    at least."""
-    from rebalance_audit.domain.explain.incidents import answer
+    at least. `ends`: by cluster when its evidence ended."""
+    from rebalance_audit.domain.explain.incidents import answer, old_of
     from rebalance_audit.domain.explain.layout import hanging
 
     of_group: dict[tuple[str, str], list[Incident]] = {}
     for i in incidents:
         for group_id in () if i.expected else i.group_ids:
             of_group.setdefault((i.cluster_id, group_id), []).append(i)
-    rows = sorted((_row(g, of_group.get((g["cluster_id"], g["group_id"]), [])) for g in groups), key=_worth)
+    unknown_since = old_of(ends, time.time_ns() // 1_000_000)
+    rows = [_row(g, of_group.get((g["cluster_id"], g["group_id"]), []), unknown_since) for g in groups]
+    rows.sort(key=_worth)
     with_cluster = len({row["cluster_id"] for row in rows}) > 1
     if shown.output is not Output.TABLE:
         write_rows(rows, _COLUMNS, shown.output)
         return
     width = output_width()
-    lines = [*hanging(answer(incidents, standstills), width, 0), ""]
+    lines = [*hanging(answer(incidents, standstills, unknown_since), width, 0), ""]
     for row in rows[:SHOWN_GROUPS]:
         lines += _lines(row, width, with_cluster)
     if len(rows) > SHOWN_GROUPS:
@@ -123,7 +127,7 @@ def _read(places: Places) -> _Everything:
 
 def _judged(
     read: _Everything, last_ms: int | None, limits: LimitsOf
-) -> tuple[str, dict[str, Sequence[Rebalance]], list[Incident]]:
+) -> tuple[str, dict[str, Sequence[Rebalance]], list[Incident], int]:
     from rebalance_audit.commands.explain.group_reading import no_group_in
     from rebalance_audit.domain.detect import detect_group
     from rebalance_audit.domain.gather.groups import gather
@@ -167,7 +171,7 @@ def _judged(
             g: [r for r in found if (at_ms := happened_at_ms(r)) is None or at_ms >= since_ms]
             for g, found in groups.items()
         }
-    return read.cluster_id, groups, incidents
+    return read.cluster_id, groups, incidents, now_ms
 
 
 def _cost_row(cluster_id: str, group_id: str, rebalances: Sequence[Rebalance]) -> dict[str, Any]:
@@ -186,13 +190,16 @@ def _cost_row(cluster_id: str, group_id: str, rebalances: Sequence[Rebalance]) -
     }
 
 
-def _row(group: dict[str, Any], incidents: Sequence[Incident]) -> dict[str, Any]:
+def _row(group: dict[str, Any], incidents: Sequence[Incident], unknown_since: Mapping[str, int]) -> dict[str, Any]:
+    from rebalance_audit.domain.explain.incidents import state
+
     worst = min(incidents, key=_rank, default=None)
     return {
         **group,
         "severity": worst.severity if worst else None,
         "status": worst.status if worst else None,
         "incident": worst.title if worst else None,
+        "state": state(worst, unknown_since) if worst else None,
     }
 
 
@@ -221,7 +228,7 @@ def _lines(row: dict[str, Any], width: int, with_cluster: bool) -> list[str]:
 
     cost = row["cost_seconds"]
     lost = "downtime not known" if cost is None else f"{cost:,.1f} {row['unit']}-seconds lost"
-    what = f"{row['severity']}, {row['status']}: {shown(row['incident'], 300)}" if row["incident"] else _nothing(row)
+    what = f"{row['severity']}, {row['state']}: {shown(row['incident'], 300)}" if row["incident"] else _nothing(row)
     where = f" @ {shown(row['cluster_id'], 40)}" if with_cluster else ""
     head = f"{shown(row['group_id'], 60)}{where}   {counted(row['rebalance_count'], 'rebalance')} in all, {lost}"
     return [*hanging(head, width, 3), *hanging(f"   {what}", width, 3)]

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.options import CommandError
-from rebalance_audit.commands.stored import group_rows, stored_evidence, stored_rebalances
+from rebalance_audit.commands.stored import evidence_ends, group_rows, stored_evidence, stored_rebalances
 
 if TYPE_CHECKING:
     from rebalance_audit.commands.explain.group import GroupAnswer
@@ -113,7 +113,7 @@ def explain_stored_groups(location: str, cluster_id: str | None, shown: Shown) -
     )
     counts = Counter((cluster, group) for (cluster, group, _), found in children.items() for _ in found)
     rows = [{**row, "standstill_count": counts[row["cluster_id"], row["group_id"]]} for row in rows]
-    write_groups(rows, incidents, stories, shown)
+    write_groups(rows, incidents, stories, shown, evidence_ends(opened))
 
 
 def _rows(opened: Any, sql: str, params: list[Any]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from rebalance_audit.domain.explain.replayed import replay_advised
 from rebalance_audit.domain.explain.standstills import StandstillStory, standstill_stories
 from rebalance_audit.domain.explain.verdicts import verdict_on, weighed
 from rebalance_audit.domain.incidents import Incident
+from rebalance_audit.domain.incidents.words import is_old
 from rebalance_audit.domain.kinds import FindingStatus, GroupType, Mode, Outcome, RebalanceKind, Severity
 from rebalance_audit.domain.libraries import with_libraries
 from rebalance_audit.domain.model import Finding, Rebalance
@@ -55,6 +56,8 @@ class Explanation:
     """What spares rebalances, and costs more than it saves when the group is replayed."""
     incidents: tuple[Incident, ...] | None = None
     """By begin; None where nobody asked for them."""
+    unknown_since_ms: int | None = None
+    """When the evidence ended, where that shows nothing about now."""
 
 
 def explain(
@@ -68,10 +71,11 @@ def explain(
     latest: int | None = None,
     oldest_first: bool = False,
     incidents: Sequence[Incident] | None = None,
+    now_ms: int = 0,
 ) -> Explanation:
     """The whole answer about a group, in lines. `rebalances`: measured, in order. `not_seen`: sentences about evidence
     that is missing, by coverage. `seen_from_ms`, `seen_until_ms`: the time the evidence covers. `latest`: only so many
-    of the newest rebalances are shown one by one; the summary always covers all."""
+    of the newest rebalances are shown one by one; the summary always covers all. `now_ms`: the present."""
     rebalances = with_libraries(rebalances)
     stories = _stories(rebalances)
     shown_stories = stories[-latest:] if latest is not None and latest > 0 else stories
@@ -99,6 +103,7 @@ def explain(
         else tuple(
             replace(i, advice=weighed(i.advice, verdicts)) if i.group_ids == (group_id,) else i for i in incidents
         ),
+        unknown_since_ms=seen_until_ms if seen_until_ms is not None and is_old(seen_until_ms, now_ms) else None,
     )
 
 
@@ -117,13 +122,19 @@ def explain_text(explanation: Explanation, width: int = 110, *, bounds: bool = F
     title = shown(explanation.group_id, max(width - 4, 20))
     head = hanging(f"{title}   {explanation.kind}", width, len(title) + 3 if len(title) < width // 3 else 3)
     lines = []
+    unknown_since = (
+        {}
+        if explanation.unknown_since_ms is None
+        else dict.fromkeys((i.cluster_id for i in explanation.incidents or ()), explanation.unknown_since_ms)
+    )
     if explanation.incidents is not None:
-        lines = [*hanging(answer(explanation.incidents, explanation.standstills), width, 0), ""]
+        said = answer(explanation.incidents, explanation.standstills, unknown_since)
+        lines = [*hanging(said, width, 0), ""]
     lines += [*head, *hanging(explanation.summary, width, 0)]
     if bounds and explanation.cost_bounds:
         lines += hanging(f"Hard bounds of what was lost, which no truth passes: {explanation.cost_bounds}.", width, 0)
     incidents, stories_of_connect = explanation.incidents or (), explanation.connect_stories
-    lines += incident_lines(incidents, width, bounds=bounds, stories=stories_of_connect)
+    lines += incident_lines(incidents, width, bounds=bounds, stories=stories_of_connect, unknown_since=unknown_since)
     of_incidents = {finding_id for i in explanation.incidents or () for finding_id in i.finding_ids}
     for finding in explanation.findings:
         if finding.finding_id not in of_incidents:  # an incident's symptoms are its story once more

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from rebalance_audit.domain.detect.wording import (
     clock,
@@ -18,15 +19,27 @@ from rebalance_audit.domain.explain.connect_stories import ConnectStory
 from rebalance_audit.domain.explain.layout import hanging
 from rebalance_audit.domain.explain.standstills import StandstillStory
 from rebalance_audit.domain.incidents import Incident
-from rebalance_audit.domain.incidents.words import stands, still_words
+from rebalance_audit.domain.incidents.words import is_old, stands, still_words
 
 LINKS_SHOWN = 8
 _TITLE_WIDTH = 300
+UnknownSince = Mapping[str, int]
+"""By cluster when its evidence ended, of those where that shows nothing about now."""
+NOTHING_OLD: UnknownSince = MappingProxyType({})
 
 
-def answer(incidents: Sequence[Incident], standstills: Sequence[StandstillStory] = ()) -> str:
+def old_of(ends: UnknownSince, now_ms: int) -> UnknownSince:
+    """Those of `ends`, by cluster, that show nothing about `now_ms`."""
+    return {cluster_id: ended_ms for cluster_id, ended_ms in ends.items() if is_old(ended_ms, now_ms)}
+
+
+def answer(
+    incidents: Sequence[Incident],
+    standstills: Sequence[StandstillStory] = (),
+    unknown_since: UnknownSince = NOTHING_OLD,
+) -> str:
     """The gravest trouble in one sentence; open before past, then the gravest and costliest; standstills without a
-    rebalance where there is no other."""
+    rebalance where there is no other. `unknown_since`: see `UnknownSince`."""
     wrong = sorted((i for i in incidents if not i.expected), key=_urgency)
     normal = [i for i in incidents if i.expected]
     if not wrong and standstills:
@@ -38,8 +51,13 @@ def answer(incidents: Sequence[Incident], standstills: Sequence[StandstillStory]
             return "Nothing is wrong: no incident is in evidence."
         return f"Nothing is wrong: {counted(len(normal), 'change')} on purpose cost {_sum(normal)}."
     first, rest = wrong[0], len(wrong) - 1
-    sentence = f"{shown(first.title, _TITLE_WIDTH)}; {_cost(first)}{_state(first)}"
+    sentence = f"{shown(first.title, _TITLE_WIDTH)}; {_cost(first)}{_state(first, unknown_since)}"
     return sentence + (f" And {counted(rest, 'other incident')}." if rest else "")
+
+
+def state(i: Incident, unknown_since: UnknownSince) -> str:
+    """`open, tasks still wait`."""
+    return stands(i.status, i.still, clock(i.last_at_ms), _ended(i, unknown_since))
 
 
 def is_part_of(story: ConnectStory, incident: Incident) -> bool:
@@ -48,11 +66,16 @@ def is_part_of(story: ConnectStory, incident: Incident) -> bool:
 
 
 def incident_lines(
-    incidents: Sequence[Incident], width: int, *, bounds: bool = False, stories: Sequence[ConnectStory] = ()
+    incidents: Sequence[Incident],
+    width: int,
+    *,
+    bounds: bool = False,
+    stories: Sequence[ConnectStory] = (),
+    unknown_since: UnknownSince = NOTHING_OLD,
 ) -> Iterator[str]:
     """Each trouble with its chain, the oldest link first, and what `stories` say of it; normal work in a line."""
     for i in sorted(incidents, key=lambda i: (i.expected, *_urgency(i))):
-        mark = "normal work" if i.expected else f"{i.severity}, {stands(i.status, i.still, clock(i.last_at_ms))}"
+        mark = "normal work" if i.expected else f"{i.severity}, {state(i, unknown_since)}"
         head = f"Incident ({mark})  "
         yield ""
         yield from hanging(f"{head}{shown(i.title, _TITLE_WIDTH)}; {_cost(i, bounds=bounds)}", width, 3)
@@ -86,11 +109,16 @@ def _cost(i: Incident, *, bounds: bool = False) -> str:
     return f"{rounds}, {lost} {seconds_of(i.unit)} lost{hard}"
 
 
-def _state(i: Incident) -> str:
+def _state(i: Incident, unknown_since: UnknownSince) -> str:
     if i.status != "open":
         return f", over since {clock(i.last_at_ms)}."
-    still = "" if i.still is None else f" ({still_words(i.still, clock(i.last_at_ms))})"
-    return f", open since {clock(i.first_at_ms)}{still}."
+    still = still_words(i.still, clock(i.last_at_ms), _ended(i, unknown_since))
+    return f", open since {clock(i.first_at_ms)}{f' ({still})' if still else ''}."
+
+
+def _ended(i: Incident, unknown_since: UnknownSince) -> str | None:
+    ended_ms = unknown_since.get(i.cluster_id)
+    return None if ended_ms is None else clock(ended_ms)
 
 
 def _sum(incidents: Sequence[Incident]) -> str:

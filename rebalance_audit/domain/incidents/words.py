@@ -44,15 +44,33 @@ STILL_WORDS = {
 """What of an open incident has not ended, in words. All of it may have; then it stays open in case more follows."""
 
 
-def still_words(still: str, since: str) -> str:
+IS_NOW_MS = 900_000
+"""Evidence that ends longer ago than this shows nothing about now: a collector that works is minutes behind at most."""
+
+
+def is_old(ended_ms: int, now_ms: int) -> bool:
+    """Whether evidence that ended then shows nothing about `now_ms`: the present, or where the newest evidence ends."""
+    return now_ms - ended_ms >= IS_NOW_MS
+
+
+def still_words(still: str | None, since: str, unknown_since: str | None = None) -> str:
     """What of an open incident has not ended: `tasks still wait`. Of one that has all ended, when its last event was:
-    `since`, a time in words."""
-    return f"no event since {since}" if still == "nothing" else STILL_WORDS[still]
+    `since`, a time in words. `unknown_since`: when its evidence ended, in words, if that `is_old`: whether it is over
+    by now is not known. Empty where nothing is known."""
+    at_the_end = STILL_WORDS.get(still or "")
+    if unknown_since is not None:
+        return (
+            f"{at_the_end} at {unknown_since}, not known since"
+            if at_the_end
+            else f"state not known since {unknown_since}"
+        )
+    return at_the_end or (f"no event since {since}" if still == "nothing" else "")
 
 
-def stands(status: str, still: str | None, since: str) -> str:
+def stands(status: str, still: str | None, since: str, unknown_since: str | None = None) -> str:
     """Whether an incident is open and, if so, what of it has not ended: `open, tasks still wait`."""
-    return status if status != "open" or still is None else f"{status}, {still_words(still, since)}"
+    said = still_words(still, since, unknown_since) if status == "open" else ""
+    return f"{status}, {said}" if said else status
 
 
 def unit_of_trouble(trouble: Trouble) -> str:

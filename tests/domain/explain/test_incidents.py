@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from rebalance_audit.domain.detect import detect_group
+from rebalance_audit.domain.detect.wording import clock
 from rebalance_audit.domain.explain.group import explain, explain_dict, explain_text
-from rebalance_audit.domain.explain.incidents import LINKS_SHOWN, answer, incident_lines
+from rebalance_audit.domain.explain.incidents import LINKS_SHOWN, answer, incident_lines, old_of
 from rebalance_audit.domain.incidents import ClusterRows, Incident, incidents_of
 from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.numbers import unit_of
@@ -111,3 +112,21 @@ def test_what_of_an_open_incident_has_not_ended_stands_beside_it() -> None:
         first, head = said(**unsaid)
         assert first.endswith(" UTC.")
         assert head.startswith(f"Incident (warning, {unsaid['status']})  ")
+
+
+def test_of_evidence_that_ended_long_ago_it_is_said_since_when_the_state_is_not_known() -> None:
+    """Neither that it is over nor that it goes on."""
+    story = a_group().vanishes("c3", at_s=0, pause_ms=10_000)
+    (trouble,) = [i for i in incidents_until(story, 60) if not i.expected]
+    ends = {trouble.cluster_id: trouble.last_at_ms + 60_000}
+    assert old_of(ends, trouble.last_at_ms + 120_000) == {}
+    since = old_of(ends, trouble.last_at_ms + 7_200_000)
+    for still, said in (
+        ("waiting", f"tasks still wait at {clock(ends[trouble.cluster_id])}, not known since"),
+        ("nothing", f"state not known since {clock(ends[trouble.cluster_id])}"),
+        (None, f"state not known since {clock(ends[trouble.cluster_id])}"),
+    ):
+        i = replace(trouble, status="open", still=still)
+        assert answer([i], (), since).endswith(f" ({said}).")
+        assert list(incident_lines([i], 300, unknown_since=since))[1].startswith(f"Incident (warning, open, {said})  ")
+        assert "not known" not in answer([replace(i, status="over")], (), since)
