@@ -1,5 +1,5 @@
 // Incidents or findings, one line each, that open in place. All text is set as text, never as HTML.
-// j, k: next and previous; Enter: open or close; o: its own page.
+// `palette.js` walks them by j and k; Enter: open or close; o: its own page.
 
 // As in visit.js.
 function visit(href) {
@@ -53,7 +53,7 @@ export default function (component) {
   const lines = data.rows.map((row) => {
     const item = make("li", "ra-line ra-line-" + row.tone);
     const head = make("div", "ra-line-head");
-    const button = make("button", "ra-line-open");
+    const button = make("button", "ra-line-open ra-walk");
     button.type = "button";
     button.dataset.page = (row.links.find((link) => link.isMain) || {}).href || "";
     button.append(make("span", "ra-line-sign", row.sign), subjectOf(row.subject), make("span", "ra-line-cause", whole(row.cause)),
@@ -92,22 +92,4 @@ export default function (component) {
   head.setAttribute("aria-hidden", "true");
   head.append(...["", ...data.heads].map((text) => make("span", "", text)));
   root.replaceChildren(...(data.heads.length ? [head] : []), list);
-
-  const onKey = (e) => {
-    if (e.metaKey || e.ctrlKey || e.altKey) return;
-    const at = e.target instanceof Element ? e.target : null;
-    if (at && at.closest("input, textarea, select, [contenteditable], dialog, [role=combobox]")) return;
-    const all = [...document.querySelectorAll(".ra-line-open")].filter((b) => b.offsetParent !== null);
-    if (all[0] === undefined || !lines.some((l) => l.button === all[0])) return;  // the first list of the page walks through all
-    const now = all.indexOf(document.activeElement);
-    if (e.key === "j" || e.key === "k") {
-      e.preventDefault();
-      all[Math.max(0, Math.min(all.length - 1, now < 0 ? 0 : now + (e.key === "j" ? 1 : -1)))].focus();
-    } else if (e.key === "o" && now >= 0) {
-      const page = all[now].dataset.page;
-      if (page) { e.preventDefault(); visit(page); }
-    }
-  };
-  document.addEventListener("keydown", onKey);
-  return () => document.removeEventListener("keydown", onKey);
 }

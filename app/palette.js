@@ -30,6 +30,21 @@ function visit(address) {
   window.dispatchEvent(new PopStateEvent("popstate"));
 }
 
+// j, k: next and previous of all that a page lists, lines and rows of tables; o: the page of the one that has the focus.
+function onWalk(e) {
+  if (e.metaKey || e.ctrlKey || e.altKey || !["j", "k", "o"].includes(e.key)) return;
+  const at = e.target instanceof Element ? e.target : null;
+  if (at && at.closest("input, textarea, select, [contenteditable], dialog, [role=combobox]")) return;
+  const all = [...document.querySelectorAll(".ra-walk")].filter((each) => each.offsetParent !== null), now = all.indexOf(document.activeElement);
+  if (e.key === "o") {
+    const page = now < 0 ? "" : all[now].dataset.page || all[now].getAttribute("href");
+    if (page) { e.preventDefault(); visit(page); }
+  } else if (all.length) {
+    e.preventDefault();
+    all[Math.max(0, Math.min(all.length - 1, now < 0 ? 0 : now + (e.key === "j" ? 1 : -1)))].focus();
+  }
+}
+
 export default function (component) {
   const { data, parentElement, setTriggerValue } = component;
   const dialog = parentElement.querySelector("dialog"), input = dialog.querySelector("input"), list = dialog.querySelector("ol");
@@ -70,6 +85,7 @@ export default function (component) {
     if ((e.ctrlKey || e.metaKey) && !e.shiftKey && !e.altKey && e.key.toLowerCase() === "k") { e.preventDefault(); e.stopPropagation(); show(); }
   };
   document.addEventListener("keydown", onKey, true);
+  document.addEventListener("keydown", onWalk);
   document.addEventListener("click", onMenu, true);
-  return () => { document.removeEventListener("keydown", onKey, true); document.removeEventListener("click", onMenu, true); };
+  return () => { document.removeEventListener("keydown", onKey, true); document.removeEventListener("keydown", onWalk); document.removeEventListener("click", onMenu, true); };
 }

@@ -35,16 +35,14 @@ from app.page.frame import (
 )
 from app.page.incident_list import SIGNS, cause_of, cost_words, incident_list, subject_of
 from app.page.lines import ADVICE, line, line_link, lines
+from app.page.long_table import Column, downloads, long_table
 from app.page.outward import outward
 from app.page.palette import palette
 from app.page.picture import time_line
 from app.page.present import JUST_IN, just_in, present
 from app.page.saying import (
-    clickable_table,
-    downloads,
     facts,
     heading,
-    long_table,
     not_read,
     note,
     nothing,
@@ -62,12 +60,12 @@ __all__ = [
     "LOOKS_AGAIN_S",
     "SIGNS",
     "Choice",
+    "Column",
     "account",
     "address",
     "anchor",
     "cause_of",
     "choice_in_address",
-    "clickable_table",
     "cost_words",
     "default_span",
     "downloads",

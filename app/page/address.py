@@ -30,7 +30,7 @@ _arrive = st.components.v2.component(
     isolate_styles=False,
 )
 
-_FETCHED_AHEAD = ("DataFrame", "Selectbox", "DownloadButton")
+_FETCHED_AHEAD = ("Selectbox", "DownloadButton")
 
 
 def arrive(view: str) -> None:

@@ -141,11 +141,12 @@ def _ledger_table(found: list[Coverage]) -> None:
     )
     page.long_table(
         frame,
+        "what was seen",
         {
-            "source": st.column_config.TextColumn(width=340),
-            "where": st.column_config.TextColumn(width=170),
-            "from": st.column_config.TextColumn(width=165),
-            "to": st.column_config.TextColumn(width=165),
+            "source": page.Column(width=340),
+            "where": page.Column(width=170),
+            "from": page.Column(width=165),
+            "to": page.Column(width=165),
         },
     )
 

@@ -75,18 +75,18 @@ def history(tasks: list[ConnectTask]) -> None:
     )
     more = f" {left_out:,} older rows are left out: choose a task, or a shorter time." if left_out > 0 else ""
     page.note("Click a row to see its evidence.{more}", more=more)
-    page.clickable_table(
+    page.long_table(
         frame,
-        {
-            "what": st.column_config.TextColumn(width=165),
-            "state": st.column_config.TextColumn(width=175),
-            "from": st.column_config.TextColumn(width=235),
-            "for": st.column_config.TextColumn(width=80),
-            "worker": st.column_config.TextColumn(width=140),
-            "says": st.column_config.TextColumn(width=315),
-            "ended by": st.column_config.TextColumn(width=120),
-        },
         "history",
+        {
+            "what": page.Column(width=165),
+            "state": page.Column(width=175),
+            "from": page.Column(width=235),
+            "for": page.Column(width=80),
+            "worker": page.Column(width=140),
+            "says": page.Column(width=315),
+            "ended by": page.Column(width=120),
+        },
         lambda n: ("evidence", {"cluster": cluster_id, "ref": shown[n].evidence[0]}) if shown[n].evidence else None,
     )
 

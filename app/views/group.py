@@ -83,27 +83,25 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
             "cause": [f"{words.FAMILY_SIGN[words.family(t)]} {words.trigger(t)}" for t in newest["trigger"]],
             "longest downtime": [pause_words(r) for r in newest.itertuples()],
             "when": [words.instant(as_int(r.at_ms), tz) for r in newest.itertuples()],
-            "broker's window": [words.duration(as_int(w)) for w in newest["broker_window_ms"]],
+            "window": [words.duration(as_int(w)) for w in newest["broker_window_ms"]],
             "moved": newest["moved_count"],
             "members": newest["member_count"],
             "normal": ["yes" if e else "no" for e in newest["expected"]],
         }
     )
-    page.clickable_table(
+    page.long_table(
         frame,
-        {
-            "when": st.column_config.TextColumn(width=221),
-            "number": st.column_config.TextColumn(width=158),
-            "cause": st.column_config.TextColumn(width=364),
-            "longest downtime": st.column_config.TextColumn(width=212),
-            "broker's window": st.column_config.TextColumn(
-                "window", width=86, help="The broker's own window: not the downtime"
-            ),
-            "moved": st.column_config.NumberColumn(width=58),
-            "members": st.column_config.NumberColumn(width=74),
-            "normal": st.column_config.TextColumn(width=66, help="The protocol's normal work"),
-        },
         "rebalances",
+        {
+            "when": page.Column(width=221),
+            "number": page.Column(width=158),
+            "cause": page.Column(width=364),
+            "longest downtime": page.Column(width=212),
+            "window": page.Column(width=86, help="The broker's own window: not the downtime"),
+            "moved": page.Column(width=58),
+            "members": page.Column(width=74),
+            "normal": page.Column(width=66, help="The protocol's normal work"),
+        },
         lambda n: ("rebalance", {"cluster": cluster_id, "rebalance": ids[n]}),
         placeholder="\u2014",
     )

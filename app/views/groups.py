@@ -74,8 +74,8 @@ def shown(frame: pd.DataFrame, with_cluster: bool) -> pd.DataFrame:
             "open": [
                 open_words(*pair) for pair in zip(frame["open_incident_count"], frame["worst_severity"], strict=True)
             ],
-            "cost": frame["cost"],
-            "pause p95": frame["pause_p95_ms"].clip(lower=0) / 1000,
+            "downtime, s": frame["cost"],
+            "p95, s": frame["pause_p95_ms"].clip(lower=0) / 1000,
             **(cluster if with_cluster else {}),
             "rebalances": frame["rebalances"],
             "over time": frame["rebalances_over_time"],
@@ -168,41 +168,36 @@ def listing(span: Span) -> None:
         phone_lines(listed, len(found), with_cluster)
         keys = list(zip(listed["cluster_id"], listed["group_id"], strict=True))
         with st.container(key="groups-table"):
-            page.clickable_table(
+            page.long_table(
                 shown(listed, with_cluster),
+                "groups",
                 {
-                    "group": st.column_config.TextColumn(width=165),
-                    "cluster": st.column_config.TextColumn(width=110),
-                    "open": st.column_config.TextColumn(
-                        "open", width=84, help="Open incidents, and the gravest severity among them"
-                    ),
-                    "rebalances": st.column_config.NumberColumn(width=84),
-                    "over time": st.column_config.BarChartColumn(
-                        "over time", width=96, y_min=0, y_max=max(1, int(most))
-                    ),
-                    "pause p95": st.column_config.NumberColumn(
-                        "p95, s",
-                        format="%.2f",
+                    "group": page.Column(width=160),
+                    "cluster": page.Column(width=105),
+                    "open": page.Column(width=88, help="Open incidents, and the gravest severity among them"),
+                    "rebalances": page.Column(width=88),
+                    "over time": page.Column(width=84, top=max(1, int(most))),
+                    "p95, s": page.Column(
+                        decimals=2,
                         width=64,
                         help="Of the longest downtime per rebalance: 19 of 20 had less",
                     ),
-                    "cost": st.column_config.NumberColumn(
-                        "downtime, s",
-                        format="%.1f",
+                    "downtime, s": page.Column(
+                        decimals=1,
                         width=94,
                         help="Seconds of downtime, summed over partitions or tasks; estimate",
                     ),
-                    "state": st.column_config.TextColumn(width=150),
-                    "mode": st.column_config.TextColumn(width=88),
-                    "assignor": st.column_config.TextColumn(width=120),
-                    "members": st.column_config.NumberColumn(width=70),
-                    "team": st.column_config.TextColumn(width=70),
+                    "state": page.Column(width=136),
+                    "mode": page.Column(width=98),
+                    "assignor": page.Column(width=130),
+                    "members": page.Column(width=74),
+                    "team": page.Column(width=70),
                 },
-                key="groups",
-                to=lambda n: ("group", {"cluster": keys[n][0], "group": keys[n][1]}),
-                height=min(38 + 35 * max(1, len(listed)), 640),
+                lambda n: ("group", {"cluster": keys[n][0], "group": keys[n][1]}),
+                rows=18,
                 placeholder="\u2014",
-                is_stacked=False,
+                is_searched=False,
+                is_taken=False,
             )
 
 

@@ -115,7 +115,8 @@ def elections_table(found: pd.DataFrame) -> None:
                 **({"why not the preferred": prevented} if any(prevented) else {}),
             }
         ),
-        {"when": st.column_config.TextColumn(width=235)},
+        "changes of leaders",
+        {"when": page.Column(width=235)},
         rows=10,
     )
 
@@ -268,12 +269,12 @@ def listing(everything: pd.DataFrame) -> None:
         "{n}: those that are stalled, those that move, then the newest. Click a row to open it.",
         n=words.count(len(found), "reassignment"),
     )
-    page.clickable_table(
+    page.long_table(
         shown(found, whole.to_ms),
-        {"partition": st.column_config.TextColumn(width=230), "asked for": st.column_config.TextColumn(width=235)},
         "reassignments",
+        {"partition": page.Column(width=230), "asked for": page.Column(width=235)},
         lambda n: ("reassignment", {"cluster": cluster_id, "reassignment": ids[n]}),
-        height=min(38 + 35 * len(found), 560),
+        is_searched=False,
     )
 
 

@@ -131,7 +131,7 @@ def movements(found: tuple[Movement, ...], is_known: bool) -> None:
             "what": [m.kind for m in found],
             "from": [owner(m.from_client_id, m.from_worker_url, m.from_member_id) for m in found],
             "to": [owner(m.to_client_id, m.to_worker_url, m.to_member_id) for m in found],
-            "pause": [
+            "downtime": [
                 "none: it had no owner before"
                 if m.kind == MovementKind.ASSIGNED
                 else "none yet: it has no new owner here"
@@ -151,10 +151,11 @@ def movements(found: tuple[Movement, ...], is_known: bool) -> None:
     widths = {"resource": 120, "what": 76, "from": 90, "to": 90, "for certain": 122, "how sure": 176, "avoidable": 104}
     page.long_table(
         frame,
-        {name: st.column_config.TextColumn(width=width) for name, width in widths.items()}
+        "moved partitions and tasks",
+        {name: page.Column(width=width) for name, width in widths.items()}
         | {
-            "pause": st.column_config.TextColumn("downtime", width=205),
-            "marked by": st.column_config.TextColumn(width=230),
+            "downtime": page.Column(width=205),
+            "marked by": page.Column(width=230),
         },
     )
 

@@ -32,10 +32,10 @@ def contradictions() -> None:
         }
     )
     page.note("{n}. Click a row to see it.", n=words.count(len(found), "piece of evidence", "pieces of evidence"))
-    page.clickable_table(
+    page.long_table(
         frame,
-        {"why it was left out": st.column_config.TextColumn(width="large")},
-        "contra",
+        "contradictions",
+        {"why it was left out": page.Column(width=400)},
         lambda n: ("evidence", {"cluster": found[n].cluster_id, "ref": found[n].ref}),
     )
 
@@ -64,17 +64,17 @@ def incomplete(counts: list[IncompleteCount]) -> None:
     )
     more = f", the newest {len(found):,} listed" if total > len(found) else ""
     page.note("{n}{more}. Click a row to open it.", n=words.count(total, "rebalance"), more=more)
-    page.clickable_table(
+    page.long_table(
         frame,
+        "incomplete rebalances",
         {
-            "group": st.column_config.TextColumn(width=200),
-            "number": st.column_config.TextColumn(width=110),
-            "when": st.column_config.TextColumn(width=225),
-            "what was not seen": st.column_config.TextColumn(width=170),
-            "how it ended": st.column_config.TextColumn(width=400),
-            "cluster": st.column_config.TextColumn(width=120),
+            "group": page.Column(width=200),
+            "number": page.Column(width=110),
+            "when": page.Column(width=225),
+            "what was not seen": page.Column(width=170),
+            "how it ended": page.Column(width=400),
+            "cluster": page.Column(width=120),
         },
-        "incomplete",
         lambda n: ("rebalance", {"cluster": found[n].cluster_id, "rebalance": found[n].rebalance_id}),
     )
 
@@ -113,7 +113,8 @@ def reopenings() -> None:
                 ],
                 "cluster": [words.name(r.cluster_id, 30) for r in found],
             }
-        )
+        ),
+        "reopened histories",
     )
 
 
@@ -161,10 +162,10 @@ def unread(counts: dict[str, int]) -> None:
             "says": [words.name(u.detail, 160) if u.detail else "" for u in found],
         }
     )
-    page.clickable_table(
+    page.long_table(
         frame,
-        {"where": st.column_config.TextColumn(width="large")},
-        "undecoded",
+        "not understood",
+        {"where": page.Column(width=400)},
         lambda n: ("evidence", {"cluster": found[n].cluster_id, "ref": found[n].ref}),
     )
 
@@ -202,7 +203,8 @@ def verdicts(found: list[CheckRow]) -> None:
                     "rows": [c.checked_count for c in found],
                     "against it": [c.unexpected_count for c in found],
                 }
-            )
+            ),
+            "checks",
         )
 
 

@@ -51,7 +51,7 @@ def shown(changes: list[Change]) -> pd.DataFrame:
             "group": [words.name(c.group_id, 60) for c in changes],
             "what it does": [verdict(c) for c in changes],
             "change": [words.name("  ".join(c.settings), 120) if c.settings else "none" for c in changes],
-            "stood still, as measured": [
+            "stood still": [
                 "not known" if c.measured_seconds is None else f"{c.measured_seconds:,.1f} s" for c in changes
             ],
             "causes found again": [fit(c) for c in changes],
@@ -143,17 +143,16 @@ def fleet(changes: list[Change]) -> None:
         "docs/whatif.md."
     )
     listed = sorted(changes, key=lambda c: not saves(c))[:MOST]
-    page.clickable_table(
+    page.long_table(
         shown(listed),
-        {
-            "what it does": st.column_config.TextColumn(width=350),
-            "change": st.column_config.TextColumn(width=335),
-            "stood still, as measured": st.column_config.TextColumn("stood still", width=95, help="As measured"),
-            "causes found again": st.column_config.TextColumn(width=180),
-        },
         "changes",
+        {
+            "what it does": page.Column(width=350),
+            "change": page.Column(width=335),
+            "stood still": page.Column(width=95, help="As measured"),
+            "causes found again": page.Column(width=180),
+        },
         lambda n: ("whatif", {"cluster": listed[n].cluster_id, "group": listed[n].group_id}),
-        height=min(38 + 35 * len(listed), 600),
     )
 
 

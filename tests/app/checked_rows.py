@@ -76,7 +76,7 @@ def check_rebalance(walk: Walk, gold: dict[str, list[Row]], r: Row) -> None:
                 m for m in moved if m["resource"] == cells["resource"] or len(moved) == 1 or not m["resource"].isascii()
             )
             if m["resource"] == cells["resource"]:
-                holds_pause(cells["pause"], m)
+                holds_pause(cells["downtime"], m)
     hold(page, known)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from app.queries import Questions
@@ -52,14 +53,19 @@ def markup(at: AppTest) -> str:
 
 def said(at: AppTest) -> str:
     """The page's own words, as a reader sees them, without its large tables: see `cells`."""
-    words = re.sub(r'<div class="ra-phone">.*?</div></td></tr></tbody></table>', "", markup(at), flags=re.DOTALL)
-    words = re.sub(r"<nav .*?</nav>\s*", "", words)
+    words = re.sub(r"<nav .*?</nav>\s*", "", markup(at))
     found = html.unescape(re.sub(r"<[^>]+>", "", words))
     return re.sub(r"\s+", " ", found)
 
 
 def cells(at: AppTest) -> str:
-    return "\n".join(str(d.value.to_string()) for d in at.dataframe)
+    return "\n".join(str(table.to_string()) for table in long_tables(at))
+
+
+def long_tables(at: AppTest) -> list[pd.DataFrame]:
+    """The large tables, by the heads that a reader sees."""
+    found = [e.proto for e in at.get("bidi_component") if e.proto.component_name == "rebalance_audit_long_table"]
+    return [pd.DataFrame({c["head"]: c["cells"] for c in json.loads(proto.json)["columns"]}) for proto in found]
 
 
 def links(at: AppTest) -> list[tuple[str, str]]:

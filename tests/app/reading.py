@@ -17,6 +17,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import page as app_page
 from app.charts import TimeLine
+from tests.app.opening import long_tables
 
 _N = r"\d[\d,]*(?:\.\d+)?"
 _UNITS_MS = {"ms": 1.0, "s": 1_000.0, "min": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0}
@@ -115,7 +116,7 @@ class Shown:
 
     @property
     def frames(self) -> list[pd.DataFrame]:
-        return [d.value for d in self.at.dataframe]
+        return long_tables(self.at)
 
     @property
     def lines(self) -> list[dict[str, Any]]:

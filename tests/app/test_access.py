@@ -80,7 +80,7 @@ def member(monkeypatch: pytest.MonkeyPatch, shared: Path) -> Iterator[Callable[.
 def everything(at: AppTest) -> str:
     """All that the browser is sent: texts, links, lists, pictures, tables."""
     sent = [str(getattr(node, "proto", "")) for node in at._tree if not _is_style(node)]
-    return "\n".join([*sent, *(str(frame.value.to_csv()) for frame in at.dataframe)])
+    return "\n".join(sent)
 
 
 def _is_style(node: Any) -> bool:

@@ -3,6 +3,9 @@
 REBALANCE_AUDIT_PICTURES=FOLDER saves what was seen.
 """
 
+import csv
+import io
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -192,9 +195,7 @@ def test_a_time_line_is_saved_as_a_picture(page: Any, address: str, tmp_path: Pa
 
 def test_a_click_on_a_row_of_the_groups_table_opens_that_group(page: Any, address: str) -> None:
     opened(page, address, "groups", search="checkout")
-    box = page.locator('[data-testid="stDataFrame"]').bounding_box()
-    page.wait_for_timeout(500)
-    page.mouse.click(box["x"] + 40, box["y"] + 55)
+    page.locator(".ra-long tbody tr").first.locator("td").nth(2).click()
     page.wait_for_function("location.pathname.endsWith('/group')", timeout=10_000)
     shows(page, "What has this group been through?")
     assert page.title() == "checkout"
@@ -216,11 +217,7 @@ KEPT = {"last": "all", "zone": "Asia/Tokyo"}
 
 
 def first_row(page: Any) -> None:
-    table = page.locator('[data-testid="stDataFrame"]').first
-    table.scroll_into_view_if_needed()
-    box = table.bounding_box()
-    page.wait_for_timeout(500)
-    page.mouse.click(box["x"] + 40, box["y"] + 55)
+    page.locator(".ra-long tbody a").first.click()
 
 
 def menu(label: str) -> Callable[[Any], None]:
@@ -364,10 +361,70 @@ def test_lists_are_walked_by_keys(page: Any, address: str) -> None:
     shows(page, "From the cause to its last consequence")
 
 
+FOCUSED_ROW = "document.activeElement.closest('tr')?.querySelector('td').innerText"
+
+
+@pytest.mark.parametrize(
+    ("view", "leads"), [("groups", "/group"), ("reassignments", "/reassignment"), ("connect", "/evidence")]
+)
+def test_rows_of_a_table_are_walked_by_keys(page: Any, address: str, view: str, leads: str) -> None:
+    opened(page, address, view)
+    page.wait_for_selector(".ra-long tbody tr")
+    while not page.evaluate(FOCUSED_ROW):  # lines above the table come first
+        page.keyboard.press("j")
+    top = page.evaluate(FOCUSED_ROW)
+    page.keyboard.press("j")
+    assert page.evaluate(FOCUSED_ROW) != top
+    page.keyboard.press("k")
+    assert page.evaluate(FOCUSED_ROW) == top
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"location.pathname.endsWith('{leads}')", timeout=10_000)
+
+
+def column(page: Any, number: int) -> list[str]:
+    found: list[str] = page.locator(f".ra-long tbody tr td:nth-child({number})").all_inner_texts()
+    return found
+
+
+def test_a_table_is_sorted_by_its_heads_and_a_third_click_undoes_it(page: Any, address: str) -> None:
+    opened(page, address, "groups")
+    page.wait_for_selector(".ra-long tbody tr")
+    as_it_came = column(page, 1)
+    assert len(as_it_came) == 200
+    members = page.get_by_role("columnheader", name="members")
+    members.click()
+    at = 1 + page.locator(".ra-long th").all_inner_texts().index("members")
+    shown = [int(text) for text in column(page, at) if text != "\u2014"]
+    assert shown == sorted(shown, reverse=True)
+    assert members.get_attribute("aria-sort") == "descending"
+    members.click()
+    assert column(page, at)[0] == str(min(shown))
+    members.click()
+    assert column(page, 1) == as_it_came
+    heads = page.locator(".ra-long th")
+    assert heads.last.evaluate("th => th.getBoundingClientRect().right <= window.innerWidth"), "all columns in sight"
+
+
+def test_a_table_is_saved_as_it_is_shown_and_numbers_are_numbers(page: Any, address: str) -> None:
+    opened(page, address, "group", cluster=CLUSTER, group="checkout", last="all")
+    saved = {}
+    for kind in ("CSV", "JSON"):
+        with page.expect_download() as download:
+            page.locator(".ra-long-tools").get_by_role("button", name=kind).click()
+        assert download.value.suggested_filename == f"rebalances.{kind.lower()}"
+        saved[kind] = Path(download.value.path()).read_text(encoding="utf-8")
+    rows = json.loads(saved["JSON"])
+    assert [len(rows), len(list(csv.reader(io.StringIO(saved["CSV"]))))] == [31, 32]
+    assert {row["members"] for row in rows} == {3}
+    find = page.get_by_label("Find in this table")
+    find.fill(rows[0]["number"])
+    assert column(page, 1) == [rows[0]["number"]]
+
+
 @pytest.mark.parametrize("page", [{"width": 390, "scheme": "light"}], indirect=True, ids=["phone"])
 def test_on_a_phone_groups_are_lines_that_lead_to_the_group(page: Any, address: str) -> None:
     opened(page, address, "groups", search="checkout")
-    assert not page.locator('[data-testid="stDataFrame"]').first.is_visible()
+    assert not page.locator(".ra-long").first.is_visible()
     open_line(page, "checkout \u00b7 lab-cluster")
     page.keyboard.press("o")
     page.wait_for_function("location.pathname.endsWith('/group')", timeout=10_000)
@@ -412,7 +469,7 @@ def test_findings_are_filtered_on_a_phone_and_the_link_shows_the_same(page: Any,
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
 
 
-def test_the_first_click_on_a_table_fetches_no_script(page: Any, address: str) -> None:
+def test_the_first_click_on_a_list_fetches_no_script(page: Any, address: str) -> None:
     """They are fetched while home is read."""
     opened(page, address, "")
     scripts = "performance.getEntriesByType('resource').map(e => e.name).filter(name => name.endsWith('.js'))"
@@ -420,7 +477,7 @@ def test_the_first_click_on_a_table_fetches_no_script(page: Any, address: str) -
     page.wait_for_timeout(500)  # what that one imports; it is the last that home does not show itself
     before = page.evaluate(scripts)
     click_link(page, "Groups")
-    page.wait_for_selector('[data-testid="stDataFrame"] canvas')
+    page.wait_for_selector(".ra-long tbody tr")
     assert set(page.evaluate(scripts)) == set(before)
 
 
@@ -561,11 +618,7 @@ def test_no_page_is_wider_than_its_window_nor_runs_what_a_client_wrote(page: Any
 
 def test_a_click_on_a_row_opens_that_reassignment_and_its_link_shows_the_same(page: Any, address: str) -> None:
     opened(page, address, "reassignments", search="orders-4")
-    table = page.locator('[data-testid="stDataFrame"]').first
-    table.scroll_into_view_if_needed()
-    box = table.bounding_box()
-    page.wait_for_timeout(500)
-    page.mouse.click(box["x"] + 40, box["y"] + 55)
+    page.locator(".ra-long tbody a").first.click()
     page.wait_for_function("location.pathname.endsWith('/reassignment')", timeout=10_000)
     shows(page, "Is it moving?", "No: it is stalled.", "What to do: Start broker 4, or cancel the reassignment:")
     assert drawn_bars(page) > 4

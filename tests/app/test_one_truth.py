@@ -25,7 +25,7 @@ from rebalance_audit.exporter import read_metrics
 from rebalance_audit.reports.period import Report
 from rebalance_audit.reports.read import read_report
 from rebalance_audit.warehouse.warehouse import Warehouse
-from tests.app.opening import MAIN, cells, links, said
+from tests.app.opening import MAIN, cells, links, long_tables, said
 
 
 @pytest.fixture(scope="module")
@@ -179,11 +179,11 @@ def test_a_killed_worker_costs_one_number_on_the_connect_page(page: Any, rows: l
 
 
 def test_the_groups_page_shows_the_rows_of_the_tables(page: Any, rows: list[Row]) -> None:
-    (table,) = [d.value for d in page("groups").dataframe]
+    (table,) = long_tables(page("groups"))
     found = {(r["cluster"], r["group"]): r for r in table.to_dict("records")}
     for key, mine in by_group(rows):
         assert found[key]["rebalances"] == len(counted(mine))
-        number = found[key]["cost"]
+        number = found[key]["downtime, s"]
         assert same(None if math.isnan(number) else number, cost(mine))
 
 

@@ -19,6 +19,7 @@ from tests.app.opening import (
     chosen,
     filters,
     links,
+    long_tables,
     markup,
     opened_reader,
     opening_lines,
@@ -85,7 +86,7 @@ def test_every_incident_has_a_page(opened: Open, full_warehouse: Path) -> None:
 def test_the_groups_table_counts_and_finds(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "groups")
     assert "of 2,006 groups have open incidents; 2,006 rebalanced in that time." in said(at)
-    assert at.dataframe[0].value["group"].head(1).tolist() == ["checkout"]  # the only critical one
+    assert long_tables(at)[0]["group"].head(1).tolist() == ["checkout"]  # the only critical one
     assert "The first 200 are listed" in said(at)
     assert "100 groups match." in said(opened(full_warehouse, "groups", search="svc-19"))
     assert "No group matches." in said(opened(full_warehouse, "groups", search="no such thing"))
@@ -96,7 +97,7 @@ def test_the_groups_table_counts_and_finds(opened: Open, full_warehouse: Path) -
     assert on_a_phone[0]["cost"] == "62.0 partition-seconds"
     assert "1,976 more: search or filter for them." in said(at)
     eager = opened(full_warehouse, "groups", mode="eager", cluster=CLUSTER)
-    assert set(eager.dataframe[0].value["mode"]) == {"eager"}
+    assert set(long_tables(eager)[0]["mode"]) == {"eager"}
 
 
 def test_filters_offer_what_is_there_and_show_what_the_address_names(opened: Open, full_warehouse: Path) -> None:
@@ -110,7 +111,7 @@ def test_filters_offer_what_is_there_and_show_what_the_address_names(opened: Ope
 
 def test_a_search_in_the_address_is_the_same_search(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "groups", search="checkout", care="1")
-    assert at.dataframe[0].value["group"].tolist() == ["checkout"]
+    assert long_tables(at)[0]["group"].tolist() == ["checkout"]
 
 
 def test_a_groups_page_has_its_time_line_its_story_and_its_incidents(opened: Open, full_warehouse: Path) -> None:
@@ -221,7 +222,7 @@ def test_a_log_line_stands_in_its_surroundings_with_what_was_read_marked(opened:
 
 def test_what_did_not_move_is_not_said_to_move_for_nothing(opened: Open, full_warehouse: Path) -> None:
     at = opened(full_warehouse, "rebalance", cluster=CLUSTER, rebalance="orders/7")
-    moved = next(d.value for d in at.dataframe if "avoidable" in d.value)
+    moved = next(table for table in long_tables(at) if "avoidable" in table)
     assert set(moved.loc[moved["what"] == "returned", "avoidable"]) == {"did not move"}
     assert "did not move" not in set(moved.loc[moved["what"] == "moved", "avoidable"])
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.app.gold_rows import CLUSTER
-from tests.app.opening import Open, links, markup, pressed, said
+from tests.app.opening import Open, links, long_tables, markup, pressed, said
 
 
 def test_connect_shows_waiting_by_design_from_a_fault(opened: Open, full_warehouse: Path) -> None:
@@ -16,11 +16,11 @@ def test_connect_shows_waiting_by_design_from_a_fault(opened: Open, full_warehou
         "1 task or connector is still not running at the end of the evidence: broken-0, failed: "
         "org.apache.kafka.connect.errors.ConnectException: <b>no</b> route." in text
     )
-    history = at.dataframe[0].value
+    history = long_tables(at)[0]
     waiting = history[history["state"] == "waiting, by design"]
     assert waiting["for"].tolist() == ["21.5 s", "21.5 s"]
     at.selectbox[0].set_value("sink-2").run()
-    assert at.dataframe[0].value["state"].tolist() == [
+    assert long_tables(at)[0]["state"].tolist() == [
         "running",
         "lost with its worker",
         "waiting, by design",
@@ -37,9 +37,9 @@ def test_reassignments_say_first_whether_it_moves_and_what_to_type(opened: Open,
     assert at.code[0].value.startswith('echo \'{"version": 1, "partitions": [{"topic": "orders", "partition": 4')
     assert "Nothing is ever run from here" in text
     assert "Info Broker 2 does not lead 3 of the 9 partitions it is preferred for" in text
-    assert at.dataframe[0].value["state"].head(4).tolist() == ["stalled", "stalled", "stalled", "moving"]
+    assert long_tables(at)[0]["state"].head(4).tolist() == ["stalled", "stalled", "stalled", "moving"]
     at.text_input[0].set_value("ORDERS-4").run()
-    assert at.dataframe[0].value["partition"].tolist() == ["orders-4"]
+    assert long_tables(at)[0]["partition"].tolist() == ["orders-4"]
     assert at.query_params["search"] == "ORDERS-4"
     at.selectbox[0].set_value("completed").run()
     assert "None matches." in said(at)

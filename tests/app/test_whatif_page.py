@@ -15,6 +15,7 @@ from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
 from tests.app.gold_rows import CLUSTER, HOSTILE_GROUP
+from tests.app.opening import cells
 from tests.domain.replay.test_beside import history
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
@@ -62,7 +63,7 @@ def shown(place: Path, monkeypatch: pytest.MonkeyPatch, view: str, **params: str
         at.query_params[name] = value
     at.run()
     assert not at.exception
-    said = [*(h.value for h in at.html), *(c.value for c in at.code), *(str(d.value.to_string()) for d in at.dataframe)]
+    said = [*(h.value for h in at.html), *(c.value for c in at.code), cells(at)]
     return "\n".join(said).replace("\N{NO-BREAK SPACE}", " ")
 
 
