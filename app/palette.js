@@ -6,6 +6,8 @@ const TIME = ["from", "to", "last", "since"];
 const KEPT = [...TIME, "zone"];
 
 function onMenu(e) {
+  const png = e.target instanceof Element ? e.target.closest("button.ra-png") : null;
+  if (png) return saveDrawing(png);
   const link = e.target instanceof Element ? e.target.closest("a[data-testid=stTopNavLink], a.ra-menu, a.ra-go, a.ra-set") : null;
   if (!link || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey || e.button !== 0) return;
   e.preventDefault(); e.stopPropagation();

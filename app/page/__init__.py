@@ -38,7 +38,7 @@ from app.page.lines import ADVICE, line, line_link, lines
 from app.page.long_table import Column, downloads, long_table
 from app.page.outward import outward
 from app.page.palette import palette
-from app.page.picture import time_line
+from app.page.picture import drawing, time_line
 from app.page.present import JUST_IN, just_in, present
 from app.page.saying import (
     facts,
@@ -69,6 +69,7 @@ __all__ = [
     "cost_words",
     "default_span",
     "downloads",
+    "drawing",
     "facts",
     "filters",
     "follow",

@@ -31,7 +31,7 @@ _draw = st.components.v2.component(
     'topic" placeholder="Name of a group, incident, connector or topic"><ol id="ra-found" role="listbox" '
     'aria-label="Found"></ol><p></p></dialog>',
     css=(_HERE / "palette.css").read_text(encoding="utf-8"),
-    js=(_HERE / "palette.js").read_text(encoding="utf-8"),
+    js="".join((_HERE / name).read_text(encoding="utf-8") for name in ("drawing.js", "palette.js")),
 )
 
 

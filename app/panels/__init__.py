@@ -26,7 +26,7 @@ def headline(found: Headline) -> None:
     if said is None or found.pause_median_ms is None or found.window_median_ms is None:
         return
     page.say("{s}", s=said)
-    st.html(bars.headline_html(found.pause_median_ms, found.window_median_ms))
+    page.drawing(bars.headline_html(found.pause_median_ms, found.window_median_ms), "downtime and window")
 
 
 def findings(found: list[FindingRow]) -> None:

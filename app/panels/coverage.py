@@ -81,7 +81,7 @@ def over_time(found: list[Coverage]) -> None:
             key=lambda lane: (not any(is_gap for _, _, is_gap in lane[1]), max(end for _, end, _ in lane[1])),
         )
     ]
-    st.html(bars.coverage_html(rows[:MOST_LANES], first, last))
+    page.drawing(bars.coverage_html(rows[:MOST_LANES], first, last), "seen over time")
     page.note(
         "{a} to {b}; hatched is a gap.{untimed}{more}",
         untimed=" Gaps whose time is not known are in the list alone."

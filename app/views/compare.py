@@ -1,12 +1,14 @@
 """Did the change help?"""
 
 import json
+from dataclasses import asdict
 from datetime import datetime
 
+import pandas as pd
 import streamlit as st
 
 from app import page, sentences, words
-from app.answers.compare import Side, differences
+from app.answers.compare import Difference, Side, differences
 from app.answers.rows import Span
 from app.charts import bars
 from app.sentences.compare import VERDICT_WORDS, amount, interval
@@ -118,6 +120,16 @@ def unwatched(choices: tuple[str, str], spans: tuple[Span, Span]) -> list[str]:
     return found
 
 
+def taken(found: list[Difference], before: Side, after: Side) -> pd.DataFrame:
+    """What the page shows: its numbers, then how many rebalances each cause began."""
+    numbers = [{"what": "number", **asdict(d), "verdict": d.verdict} for d in found]
+    causes = [
+        {"what": "cause", "name": t, "before": before.causes.get(t, 0), "after": after.causes.get(t, 0)}
+        for t in sorted({*before.causes, *after.causes})
+    ]
+    return pd.DataFrame([*numbers, *causes])
+
+
 def ask(options: list[str]) -> None:
     """What to compare, before anything is claimed: a change that is known, or groups and a moment."""
     page.say("<b>What changed, and for which groups?</b> Choose a change, or groups and a moment.")
@@ -196,11 +208,13 @@ page.note(
     "counted by the hour."
 )
 
+page.downloads(lambda: taken(found, before, after), "comparison")
+
 page.heading("Longest downtime of each rebalance")
 pauses = [side.of("pause") for side in (before, after)]
 if any(len(each) for each in pauses):
     lengths = [(each["value"].to_numpy(), each["n"].to_numpy()) for each in pauses]
-    st.html(bars.pair_distribution_html(lengths[0], lengths[1], "before", "after"))
+    page.drawing(bars.pair_distribution_html(lengths[0], lengths[1], "before", "after"), "downtime before and after")
 else:
     page.note("Not known: no rebalance of either side has a pause.")
 
@@ -208,10 +222,11 @@ page.heading("Why groups rebalanced")
 counts = [side.causes for side in (before, after)]
 causes = sorted({*counts[0], *counts[1]}, key=lambda t: -(counts[0].get(t, 0) + counts[1].get(t, 0)))
 if causes:
-    st.html(
+    page.drawing(
         bars.pairs_html(
             [(bars.cause_label(t), counts[0].get(t, 0), counts[1].get(t, 0)) for t in causes], "before", "after"
-        )
+        ),
+        "causes before and after",
     )
 else:
     page.note("No rebalance was seen on either side.")

@@ -113,7 +113,7 @@ def pause_bars(rebalances: pd.DataFrame, span: Span) -> None:
     if not pauses:
         return
     page.heading("Longest downtime of each rebalance, beside the broker's own window")
-    st.html(bars.pause_distribution_html(pauses, windows))
+    page.drawing(bars.pause_distribution_html(pauses, windows), "longest downtime")
     panels.headline(reader.headline(span, cluster_id, group_id))
     page.note(
         "The broker's own window runs from its line \u201cPreparing to rebalance\u201d until it writes the group's "
@@ -235,7 +235,7 @@ if in_time:
     panels.in_time_with(in_time, cluster_id)
 if causes:
     page.heading("Why")
-    st.html(bars.rows_html(cause_rows(causes, unit)))
+    page.drawing(bars.rows_html(cause_rows(causes, unit)), "causes")
     if incidents:
         page.note("Each rebalance of an incident counts for the incident's root cause.")
 pause_bars(rebalances, span)

@@ -123,7 +123,7 @@ if r.steps:
         "Kafka adds the new replicas beside the old ones, lets them copy until they are in sync, moves the leader if "
         "it is to leave, and only then takes the old ones away."
     )
-    st.html(ladder.table_html(r, [_since(s.at_ms) for s in r.steps]))
+    page.drawing(ladder.table_html(r, [_since(s.at_ms) for s in r.steps]), "replicas")
     st.html(ladder.LEGEND)
 else:
     page.nothing(reader.unread("gold.reassignment_step"), "Not known: no state of it was seen.")

@@ -250,6 +250,8 @@ if not sources and not checks and not reader.group_count():
     page.reader_with_groups()
 if (early := sentences.ended_early(reader.clusters())) is not None:
     page.say("{s}", s=early)
+if sources:
+    page.downloads(lambda: pd.DataFrame(sources), "sources")
 coverage.gaps(reader, [c for c in sources if c.is_gap and c.problem_code != "skipped"])
 coverage.left_out([c for c in sources if c.problem_code == "skipped"])
 coverage.over_time(sources)

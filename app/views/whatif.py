@@ -142,6 +142,7 @@ def fleet(changes: list[Change]) -> None:
         "is no saving if the group was stopped on purpose. How replays did against real clusters is in "
         "docs/whatif.md."
     )
+    page.downloads(lambda: pd.DataFrame(changes), "changes")
     listed = sorted(changes, key=lambda c: not saves(c))[:MOST]
     page.long_table(
         shown(listed),
@@ -153,6 +154,7 @@ def fleet(changes: list[Change]) -> None:
             "causes found again": page.Column(width=180),
         },
         lambda n: ("whatif", {"cluster": listed[n].cluster_id, "group": listed[n].group_id}),
+        is_taken=False,
     )
 
 

@@ -193,6 +193,32 @@ def test_a_time_line_is_saved_as_a_picture(page: Any, address: str, tmp_path: Pa
         assert len(set(found.convert("RGB").getdata())) > 3
 
 
+@pytest.mark.parametrize(
+    ("view", "params", "name"),
+    [
+        ("group", {"cluster": CLUSTER, "group": "checkout", "last": "all"}, "causes"),
+        ("compare", {"a": "[null, null]", "b": "[null, null]"}, "causes-before-and-after"),
+        ("reassignment", {"cluster": CLUSTER, "reassignment": "orders-4@812"}, "replicas"),
+        ("trust", {}, "seen-over-time"),
+    ],
+    ids=["group", "compare", "reassignment", "trust"],
+)
+def test_a_picture_of_html_is_saved_as_it_is_drawn(
+    page: Any, address: str, view: str, params: dict[str, str], name: str
+) -> None:
+    opened(page, address, view, **params)
+    drawn = page.locator(f'.ra-drawing[data-name="{name.replace("-", " ")}"]')
+    drawn.hover()
+    with page.expect_download() as download:
+        drawn.get_by_role("button", name="PNG").click()
+    assert download.value.suggested_filename == f"{name}.png"
+    with Image.open(download.value.path()) as found:
+        size = drawn.bounding_box()
+        assert abs(found.width - size["width"]) < 2
+        assert abs(found.height - size["height"]) < 2
+        assert len(set(found.convert("RGB").getdata())) > 20, "its letters have many shades"
+
+
 def test_a_click_on_a_row_of_the_groups_table_opens_that_group(page: Any, address: str) -> None:
     opened(page, address, "groups", search="checkout")
     page.locator(".ra-long tbody tr").first.locator("td").nth(2).click()

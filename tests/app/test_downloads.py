@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from app import page
-from app.page.saying import for_spreadsheets
+from app.page.long_table import for_spreadsheets
 from tests.app.gold_rows import HOSTILE_GROUP
 
 HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "a\x1b[2Jb", "a=1", HOSTILE_GROUP]
@@ -31,7 +31,7 @@ def test_no_cell_is_a_formula_or_a_control_character(dtype: str) -> None:
 def test_what_is_taken_away_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: dict[str, bytes] = {}
     monkeypatch.setattr(
-        "app.page.saying.st.download_button", lambda label, data, *_, **__: taken.update({label: data()})
+        "app.page.long_table.st.download_button", lambda label, data, *_, **__: taken.update({label: data()})
     )
     page.downloads(lambda: pd.DataFrame({"group_id": HOSTILE, "cost": [None, *range(len(HOSTILE) - 1)]}), "groups")
     assert taken["CSV"].decode().splitlines()[1] == "'=1+1,"
@@ -43,7 +43,7 @@ def test_what_is_taken_away_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_numbers_of_findings_are_numbers_in_json_and_text_in_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: dict[str, bytes] = {}
     monkeypatch.setattr(
-        "app.page.saying.st.download_button", lambda label, data, *_, **__: taken.update({label: data()})
+        "app.page.long_table.st.download_button", lambda label, data, *_, **__: taken.update({label: data()})
     )
     numbers = {"count": 7, "share": 0.5, "who": "=1\x1b"}
     page.downloads(lambda: pd.DataFrame({"numbers": [numbers, {}]}), "findings")
