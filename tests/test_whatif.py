@@ -175,6 +175,19 @@ def test_all_groups_are_weighed_over_days_and_no_other_time(filled: Path, capsys
     assert "--from and --to are for one GROUP" in capsys.readouterr().err
 
 
+def test_the_answer_for_a_fleet_is_in_bold_on_a_terminal(
+    filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(filled, tmp_path / "w")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert cli.run(["whatif", "-w", str(tmp_path / "w"), "--seconds", "1", "--engine", "local", "-q"]) == 0
+    answer = capsys.readouterr().out
+    assert answer.startswith("\x1b[1mReplayed ")
+    assert answer.endswith("\x1b[0m\n")
+
+
 def test_what_the_answers_for_a_fleet_add_to_the_log_is_signed_with_the_key_of_the_settings(
     filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import Output
-from rebalance_audit.commands.output import has_width, note, output_width, visible, write_rows
+from rebalance_audit.commands.output import graded, has_width, note, output_width, visible, write_rows
 from rebalance_audit.domain.explain.layout import hanging
 
 if TYPE_CHECKING:
@@ -77,4 +77,4 @@ def _print(found: Sequence[Diagnosis]) -> None:
         if check.remedy:
             texts.append((f"{' ' * indent}→ {visible(check.remedy)}", indent + 2))
         for text, further in texts:
-            print("\n".join(hanging(text, width, further)) if has_width(sys.stdout) else text)
+            print(graded("\n".join(hanging(text, width, further)) if has_width(sys.stdout) else text))

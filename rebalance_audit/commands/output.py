@@ -96,11 +96,20 @@ def _write_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], out:
 
 
 def _in_style(line: str, *, is_head: bool) -> str:
-    """The head in bold; a line that begins with a grave severity with that in colour."""
+    """The head in bold; a line that begins with a grave severity or state with that in colour."""
     if is_head:
         return f"\x1b[1m{line}\x1b[0m"
     severity = line.partition(" ")[0]
-    return f"{_COLOURS[severity]}{severity}\x1b[0m{line[len(severity) :]}" if severity in _COLOURS else line
+    return _in_colour(severity) + line[len(severity) :]
+
+
+def _in_colour(word: str) -> str:
+    return f"{_COLOURS[word]}{word}\x1b[0m" if word in _COLOURS else word
+
+
+def graded(line: str) -> str:
+    """The line with its first word in colour, where that is a grave severity or state; on a terminal only."""
+    return _in_style(line, is_head=False) if is_styled() else line
 
 
 def _table_cell(value: Any, is_last: bool) -> str:
@@ -123,7 +132,7 @@ def is_styled(stream: TextIO | None = None) -> bool:
 
 
 _GRAVE = re.compile(r"(?<![\w-])(critical|warning)(?=[ ,)])")
-_COLOURS = {"critical": "\x1b[31m", "warning": "\x1b[33m"}
+_COLOURS = {"critical": "\x1b[31m", "fault": "\x1b[31m", "warning": "\x1b[33m", "optional": "\x1b[33m"}
 
 
 def styled(text: str) -> str:
@@ -132,7 +141,7 @@ def styled(text: str) -> str:
     if not is_styled():
         return text
     first, gap, rest = text.partition("\n\n")
-    coloured = _GRAVE.sub(lambda m: f"{_COLOURS[m[1]]}{m[1]}\x1b[0m", rest)
+    coloured = _GRAVE.sub(lambda m: _in_colour(m[1]), rest)
     return f"\x1b[1m{first}\x1b[0m{gap}{coloured}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.options import Output
-from rebalance_audit.commands.output import json_text, output_width, visible
+from rebalance_audit.commands.output import json_text, output_width, styled, visible
 from rebalance_audit.commands.pipeline import Carried
 from rebalance_audit.commands.turns import turn
 from rebalance_audit.domain.explain.layout import hanging
@@ -32,7 +32,7 @@ def weigh_fleet(
     if output is Output.JSON:
         sys.stdout.write(json_text(_as_json(weighed, rows)) + "\n")
     else:
-        sys.stdout.writelines(visible(line) + "\n" for line in _as_text(weighed, rows, days))
+        sys.stdout.write(styled("\n".join(visible(line) for line in _as_text(weighed, rows, days))) + "\n")
 
 
 def weigh(opened: Warehouse, *, seconds: float, days: int, carried: Carried, quiet: bool = False) -> FleetWeighed:

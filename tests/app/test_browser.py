@@ -184,7 +184,7 @@ def test_a_time_line_is_saved_as_a_picture(page: Any, address: str, tmp_path: Pa
     opened(page, address, "group", cluster=CLUSTER, group="checkout", last="all")
     page.locator(".time-line").first.hover()
     with page.expect_download() as download:
-        page.get_by_role("button", name="PNG").first.click()
+        page.locator(".time-line").first.get_by_role("button", name="PNG").click()
     assert download.value.suggested_filename.startswith("time-line-of-checkout-3-members")
     saved = tmp_path / "saved.png"
     download.value.save_as(saved)

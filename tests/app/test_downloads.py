@@ -30,9 +30,7 @@ def test_no_cell_is_a_formula_or_a_control_character(dtype: str) -> None:
 
 def test_what_is_taken_away_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: dict[str, bytes] = {}
-    monkeypatch.setattr(
-        "app.page.long_table.st.download_button", lambda label, data, *_, **__: taken.update({label: data()})
-    )
+    monkeypatch.setattr("streamlit.download_button", lambda label, data, *_, **__: taken.update({label: data()}))
     page.downloads(lambda: pd.DataFrame({"group_id": HOSTILE, "cost": [None, *range(len(HOSTILE) - 1)]}), "groups")
     assert taken["CSV"].decode().splitlines()[1] == "'=1+1,"
     rows = json.loads(taken["JSON"])
@@ -42,9 +40,7 @@ def test_what_is_taken_away_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_numbers_of_findings_are_numbers_in_json_and_text_in_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: dict[str, bytes] = {}
-    monkeypatch.setattr(
-        "app.page.long_table.st.download_button", lambda label, data, *_, **__: taken.update({label: data()})
-    )
+    monkeypatch.setattr("streamlit.download_button", lambda label, data, *_, **__: taken.update({label: data()}))
     numbers = {"count": 7, "share": 0.5, "who": "=1\x1b"}
     page.downloads(lambda: pd.DataFrame({"numbers": [numbers, {}]}), "findings")
     assert json.loads(taken["JSON"]) == [{"numbers": numbers}, {"numbers": {}}]

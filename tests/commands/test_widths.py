@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,13 +51,9 @@ def test_a_pipe_gets_whole_rows_without_colour(filled: str) -> None:
     assert all(len(row.split()) > 3 for row in rows if row.startswith(("warning", "critical", "info")))
 
 
-@pytest.mark.parametrize("command", ["report", "check"])
-@pytest.mark.parametrize(("environment", "is_styled"), [({}, True), ({"NO_COLOR": "1"}, False)])
-def test_colour_is_for_a_terminal_whose_owner_wants_it(
-    filled: str, environment: dict[str, str], is_styled: bool, command: str
-) -> None:
+def at_a_terminal(command: list[str], environment: dict[str, str]) -> bytes:
     ours, theirs = pty.openpty()
-    full = [sys.executable, "-m", "rebalance_audit.cli", command, "-w", filled]
+    full = [sys.executable, "-m", "rebalance_audit.cli", *command]
     with subprocess.Popen(full, stdout=theirs, env=_environment(environment), stderr=subprocess.DEVNULL) as process:
         os.close(theirs)
         text = b""
@@ -69,5 +66,24 @@ def test_colour_is_for_a_terminal_whose_owner_wants_it(
                 break
         process.wait(60)
     os.close(ours)
+    return text
+
+
+@pytest.mark.parametrize("command", ["report", "check"])
+@pytest.mark.parametrize(("environment", "is_styled"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_colour_is_for_a_terminal_whose_owner_wants_it(
+    filled: str, environment: dict[str, str], is_styled: bool, command: str
+) -> None:
+    text = at_a_terminal([command, "-w", filled], environment)
     assert text.startswith(b"\x1b[1m") is is_styled
     assert (b"\x1b[33mwarning\x1b[0m" in text) is is_styled
+
+
+@pytest.mark.parametrize(("environment", "is_styled"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_what_doctor_finds_wrong_is_in_colour_on_a_terminal(
+    tmp_path: Path, environment: dict[str, str], is_styled: bool
+) -> None:
+    text = at_a_terminal(["doctor", "--logs", str(tmp_path / "none")], environment)
+    assert b"fault" in text
+    assert (b"\x1b[31mfault\x1b[0m" in text) is is_styled
+    assert (b"\x1b" in text) is is_styled
