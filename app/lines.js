@@ -28,12 +28,6 @@ function subjectOf(text) {
   return subject;
 }
 
-function ageOf(row) {
-  const age = make("span", "ra-line-age", row.age);
-  if (row.under) age.append(" ", make("span", "ra-line-under", row.under));
-  return age;
-}
-
 export default function (component) {
   const { data, parentElement } = component;
   const root = parentElement.querySelector(".ra-list");
@@ -57,7 +51,8 @@ export default function (component) {
     button.type = "button";
     button.dataset.page = (row.links.find((link) => link.isMain) || {}).href || "";
     button.append(make("span", "ra-line-sign", row.sign), subjectOf(row.subject), make("span", "ra-line-cause", whole(row.cause)),
-      make("span", "ra-line-cost", row.cost), ageOf(row));
+      make("span", "ra-line-cost", row.cost), make("span", "ra-line-age", row.age));
+    if (row.under) button.append(make("span", "ra-line-under", row.under));
     head.append(button);
     const body = make("div", "ra-line-body");
     body.id = "ra-" + Math.random().toString(36).slice(2);

@@ -268,7 +268,7 @@ export default function (component) {
     if (held !== null && held >= low && held <= high) { context.fillStyle = c.text; context.fillRect(g.gutter + (held - low) * g.scale - 0.75, 0, 1.5, height - AXIS); }
     if (hover !== null) { context.fillStyle = c.text; context.globalAlpha = 0.4; context.fillRect(hover, 0, 1, height - AXIS); context.globalAlpha = 1; }
     context.restore();
-    if (above.at.length) strip(context, g, above, 0, view.above, view.aboveTone === "waiting" ? c.waiting : c.strip, c.quiet);
+    if (above.at.length) strip(context, g, above, 0, view.above, ({ waiting: c.waiting, bad: c.bad })[view.aboveTone] || c.strip, c.quiet);
     if (below.at.length) strip(context, g, below, lanesBottom + GAP, view.below, c.bad, c.quiet, waiting, patterns.waiting);
     tip.style.background = c.tip; tip.style.color = c.tipText;
     root.dataset.drawn = String(bars.lane.length);

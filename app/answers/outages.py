@@ -40,6 +40,11 @@ def is_by_design(task: ConnectTask) -> bool:
     return task.expected or task.state == TaskState.WAITING
 
 
+def by_design_seconds(tasks: Sequence[ConnectTask], span: Span) -> float:
+    """How long tasks and connectors waited by design, summed."""
+    return sum(o.waited_ms(by_design=True) for o in outages(tasks, span)) / 1000
+
+
 def outages(tasks: Sequence[ConnectTask], span: Span) -> list[Outage]:
     """Stretches without running, cut to the span, the longest first.
 

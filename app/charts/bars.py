@@ -68,7 +68,7 @@ def headline_html(pause_ms: float, window_ms: float) -> Html:
     return rows_html(
         [
             Row(label=Html("clients stood still"), value=pause_ms, said=words.duration(pause_ms), tone="bad"),
-            Row(label=Html("the broker's own window"), value=window_ms, said=words.duration(window_ms), tone="window"),
+            Row(label=Html("the broker's window"), value=window_ms, said=words.duration(window_ms), tone="window"),
         ]
     )
 
@@ -165,27 +165,27 @@ CONNECT_LEGEND = Html(
     '<span class="ra-key"><span class="ra-swatch ra-swatch-unknown"></span> unassigned</span></div>'
 )
 
-_INCIDENT_KEYS = (
+_PAUSE_KEYS = (
     (Style.WORKING, "working", "working (thicker: holds more)"),
     (Style.STANDING, "bad", "stood still"),
-    (Style.BOUND, "bound", "may have stood still"),
-    (Style.WAITING, "waiting", "waiting by design"),
-    (Style.UNKNOWN, "unknown", "two owners at once"),
-    (Style.WINDOW, "window", "broker's window"),
+    (Style.BOUND, "bound", "likely at most, nine times of ten"),
+    (Style.WAITING, "waiting", "of it, waiting by design (scheduled delay)"),
+    (Style.UNKNOWN, "unknown", "two owners at once: the new one began before the old one stopped"),
+    (Style.WINDOW, "window", "broker's window, not the downtime"),
 )
-_INCIDENT_SIGNS = (
+_PAUSE_SIGNS = (
     (CHAIN_MARK, Html("\u25cf"), "a step of the list below"),
     (CHANGE_MARK, Html("\u2691"), "deploy or change"),
     (ALERT_MARK, Html("\u2709\ufe0e"), "an alert"),
 )
 
 
-def incident_legend_html(drawn: TimeLine) -> Html:
-    """A legend of what is in the picture."""
+def pauses_legend_html(drawn: TimeLine) -> Html:
+    """What is in the picture of an incident or of one rebalance."""
     styles, families = set(drawn.bars["style"]), set(drawn.marks["family"])
     keys = [
         fill('<span class="ra-key"><span class="ra-swatch ra-swatch-{c}"></span> {said}</span>', c=name, said=said)
-        for style, name, said in _INCIDENT_KEYS
+        for style, name, said in _PAUSE_KEYS
         if style in styles
     ]
     keys += [
@@ -200,35 +200,16 @@ def incident_legend_html(drawn: TimeLine) -> Html:
     ]
     keys += [
         fill('<span class="ra-key"><span class="ra-sign">{s}</span> {said}</span>', s=sign, said=said)
-        for number, sign, said in _INCIDENT_SIGNS
+        for number, sign, said in _PAUSE_SIGNS
         if number in families
     ]
     return fill('<div class="ra-legend">{keys}</div>', keys=words.join(keys, " "))
 
 
-WAITING_LEGEND = Html(
-    '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span>'
-    " of it, waiting by design (scheduled delay)</span></div>"
-)
-
 DOWN_LEGEND = Html(
-    '<div class="ra-legend">tasks down: <span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> lost or '
-    'moving</span> <span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span> waiting by design '
+    '<div class="ra-legend">tasks down: <span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> stood '
+    'still</span> <span class="ra-key"><span class="ra-swatch ra-swatch-waiting"></span> of it, waiting by design '
     "(scheduled delay)</span></div>"
-)
-
-OVERLAP_LEGEND = Html(
-    '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-unknown"></span>'
-    " two owners at once: the new one began before the old one stopped</span></div>"
-)
-
-PHASES_LEGEND = Html(
-    '<div class="ra-legend"><span class="ra-key"><span class="ra-swatch ra-swatch-bad"></span> stood '
-    "still (estimate)</span> "
-    '<span class="ra-key"><span class="ra-swatch ra-swatch-bound"></span> likely at most, nine '
-    "times of ten</span> "
-    '<span class="ra-key"><span class="ra-swatch ra-swatch-window"></span> broker\'s own window, not the '
-    "downtime</span></div>"
 )
 
 REPLICAS_LEGEND = Html(

@@ -25,13 +25,13 @@ def fleet_strip(
     span: Span,
     marks: Sequence[MarkRow],
     show: str,
-    unit: str,
     clusters: Sequence[ClusterRow] = (),
 ) -> TimeLine:
     """Lanes = clusters, those with open incidents first, then by cost; as high as `show` (`rebalances` or `cost`) in
     each stretch of time; failures in the colour for bad. Where the evidence of one of `clusters` ends before the time
     does, the rest of its lane is marked. Many clusters: the others are drawn together, to a scale of their own: a
-    hundred clusters in one lane would make every other lane flat. `unit`: what stood still in them."""
+    hundred clusters in one lane would make every other lane flat. Partition-seconds and task-seconds cannot be added
+    up: each has a strip of its own."""
     length = max(1.0, span.length_ms / BUCKETS)
     family = counted["trigger"].map(words.family)
     layer = np.select([family == "failure", family == "protocol"], [2, 0], default=1)
@@ -48,7 +48,15 @@ def fleet_strip(
     unseen, unseen_texts = _unseen(clusters, lane_of, span, first_text=len(texts))
     bars, texts = pd.concat([bars, unseen], ignore_index=True), [*texts, *unseen_texts]
     found = together(change_marks(marks), first_text=len(texts))
-    costs = table.groupby("bucket")["cost"].sum().reindex(range(BUCKETS), fill_value=0.0)
+    tasks = table["task_seconds"]
+    strips = [
+        _downtime(table["bucket"], cost, unit, span)
+        for cost, unit in (
+            (table["cost"] - tasks, "partition"),
+            (tasks, "task"),
+        )
+    ]
+    below, above = sorted(strips, key=lambda s: s[0].empty)  # of one alone it stands below
     return TimeLine(
         from_ms=span.from_ms,
         to_ms=max(span.to_ms, span.from_ms + 1),
@@ -57,12 +65,23 @@ def fleet_strip(
         marks=found.frame,
         texts=(*texts, *found.texts),
         targets=found.targets,
-        below=pd.DataFrame({"at": span.from_ms + length * costs.index, "value": costs.to_numpy(dtype=float)})
-        if costs.any()
-        else empty(STEPS),
-        below_name=f"downtime, {seconds_of(unit)}",
+        below=below[0],
+        below_name=below[1],
+        above=above[0],
+        above_name=above[1],
+        above_tone="bad",
         lane_height=24,
     )
+
+
+def _downtime(buckets: pd.Series, cost: pd.Series, unit: str, span: Span) -> tuple[pd.DataFrame, str]:
+    """The strip of all costs in this unit, and its name."""
+    name = f"downtime, {seconds_of(unit)}"
+    sums = cost.groupby(buckets).sum().reindex(range(BUCKETS), fill_value=0.0)
+    if not sums.max() > 0.05:  # what is left of a difference is no cost
+        return empty(STEPS), name
+    at = span.from_ms + max(1.0, span.length_ms / BUCKETS) * sums.index
+    return pd.DataFrame({"at": at, "value": sums.to_numpy(dtype=float)}), name
 
 
 def _unseen(
@@ -96,12 +115,13 @@ def _bars(table: pd.DataFrame, span: Span, length: float, show: str) -> tuple[pd
     sums = table.groupby(["lane", "bucket", "layer"])[show].sum().unstack("layer", fill_value=0)
     parts = sums.reindex(columns=[0, 1, 2], fill_value=0).to_numpy(dtype=float)
     heights = np.stack([parts.sum(axis=1), parts[:, 1] + parts[:, 2], parts[:, 2]], axis=1)
-    facts = table.groupby(["lane", "bucket"])[["rebalances", "failures", "cost"]].sum().loc[sums.index]
+    columns = ["rebalances", "failures", "cost", "task_seconds"]
+    facts = table.groupby(["lane", "bucket"])[columns].sum().loc[sums.index]
     texts = [
         f"{words.count(int(n), 'rebalance')}"
         + (f", {int(f):,} by failures" if f else "")
-        + (f", {words.seconds(float(c), 'resource')}" if c else "")
-        for n, f, c in facts.itertuples(index=False)
+        + (f", {words.costs(float(c - t), float(t))}" if c else "")
+        for n, f, c, t in facts.itertuples(index=False)
     ]
     lanes = sums.index.get_level_values("lane").to_numpy()
     is_rest = lanes == MOST_CLUSTERS

@@ -67,7 +67,7 @@ class TimeLine:
     below_waiting: pd.DataFrame = field(default_factory=lambda: empty(STEPS))
     """How much of `below` waits by design."""
     above_tone: str = "plain"
-    """`plain`, or `waiting` where the strip above counts waiting by design."""
+    """`plain`, `bad` where the strip above counts downtime, or `waiting` where it counts waiting by design."""
     zero_ms: float | None = None
     """If given, times are shown relative to it."""
     left_out: int = 0

@@ -35,7 +35,7 @@ def line(
     under: str = "",
 ) -> dict[str, object]:
     """`cells`: subject, cause, and two short ones. `facts`, (name, text), and `links` are seen when it is open. `under`
-    the last cell: how it stands."""
+    the cause: how it stands."""
     subject, cause, cost, age = cells
     return {
         "key": key,

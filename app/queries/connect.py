@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from app.answers.outages import NOT_RUNNING
-from app.answers.rows import ConnectTask, Span
+from app.answers.outages import NOT_RUNNING, by_design_seconds
+from app.answers.rows import ConnectTask, IncidentRow, Span
 from app.queries.fleet import FleetQuestions
 from app.queries.tables import made
 from rebalance_audit.domain.kinds import TaskState
@@ -56,6 +56,15 @@ class ConnectQuestions(FleetQuestions):
             return [made(ConnectTask, row) for row in rows]
 
         return self.built(("connect tasks", cluster_id, group_id, span), build)
+
+    def waited_by_design(self, incident: IncidentRow) -> float:
+        """Task-seconds of an incident's cost that its tasks waited by design; 0 also where no cost is known."""
+        if incident.unit == "partition" or not incident.cost_seconds:
+            return 0.0
+        span = Span(from_ms=incident.first_at_ms, to_ms=incident.last_at_ms)
+        groups = incident.group_ids
+        waited = sum(by_design_seconds(self.connect_tasks(incident.cluster_id, g, span), span) for g in groups)
+        return min(waited, incident.cost_seconds)
 
     def waits_by_design(self, cluster_id: str, group_id: str, span: Span) -> pd.DataFrame:
         """When tasks and connectors waited by design, as `outages.is_by_design`: `to_ms` is NaN where they still do."""

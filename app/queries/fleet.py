@@ -154,7 +154,8 @@ class FleetQuestions(Tables):
         return [(row["cluster_id"], row["group_id"]) for row in rows]
 
     def fleet_over_time(self, span: Span, buckets: int) -> pd.DataFrame:
-        """Rebalances and cost per cluster, cause and stretch of time; `bucket` counts from 0. Unknown costs are 0.
+        """Rebalances and cost per cluster, cause and stretch of time; `bucket` counts from 0. Unknown costs are 0;
+        `task_seconds` are those of `cost` that are no partition-seconds.
 
         `trigger` is what they are booked on: see `numbers.CAUSE`.
         """
@@ -163,7 +164,8 @@ class FleetQuestions(Tables):
             f"""
             SELECT r.cluster_id, {numbers.CAUSE} AS trigger,
                    least({buckets:d} - 1, floor(({AT} - ?) / ?))::INT AS bucket,
-                   {numbers.COUNT} AS rebalances, coalesce({numbers.COST}, 0) AS cost
+                   {numbers.COUNT} AS rebalances, coalesce({numbers.COST}, 0) AS cost,
+                   coalesce({numbers.COST} FILTER ({HANDS_OUT_TASKS}), 0) AS task_seconds
             FROM flat.rebalance r {booked_in(span)}
             WHERE {AT} BETWEEN ? AND ?
             GROUP BY ALL ORDER BY 1, 3, 2

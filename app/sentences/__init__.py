@@ -2,12 +2,13 @@
 
 from app.sentences.blame import whose_doing
 from app.sentences.compare import compare
-from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs, likely_cost
+from app.sentences.connect import connect, connector_changes, cost_beside_eager, costs, likely_cost, of_it_by_design
 from app.sentences.copies import for_chat, postmortem
 from app.sentences.fleet import behind, ended_early, evidence_log, headline, trust
 from app.sentences.group import doubts, group, mostly, standstill
 from app.sentences.incidents import (
     Worst,
+    age,
     as_of,
     cost_of,
     going_on,
@@ -35,6 +36,7 @@ __all__ = [
     "MOST_IN_ONE_COMMAND",
     "Worst",
     "advice",
+    "age",
     "as_of",
     "behind",
     "beside",
@@ -59,6 +61,7 @@ __all__ = [
     "known_as",
     "likely_cost",
     "mostly",
+    "of_it_by_design",
     "outcome",
     "postmortem",
     "progress",

@@ -65,7 +65,16 @@ def _which(still: Sequence[ConnectTask]) -> Html:
 def _by_design(design: float, fault: float) -> str:
     if not design or not fault:
         return "none of it by design" if fault else "all of it by design"
-    return f"{words.seconds(design, 'task').partition(' ')[0]} of them by design"
+    return f"{_number(design)} of them by design"
+
+
+def of_it_by_design(seconds: float) -> str:
+    """After a cost: `, 60.0 of them waiting by design (scheduled delay)`; nothing where there are none."""
+    return f", {_number(seconds)} of them waiting by design (scheduled delay)" if seconds >= 0.05 else ""
+
+
+def _number(seconds: float) -> str:
+    return words.seconds(seconds, "task").partition(" ")[0]
 
 
 def _named(connector: str, task: int | None) -> Html:

@@ -20,31 +20,31 @@ def headline(found: Headline) -> Html | None:
         return None
     parts = [
         fill(
-            "<b>Clients stood still for {pause} in the median rebalance; the broker's own window, which dashboards "
-            "call downtime, says {window}</b>.",
+            "<b>Clients stood still for {pause} in the median rebalance; the broker's log alone would make it "
+            "{window}</b>.",
             pause=words.duration(found.pause_median_ms),
             window=words.duration(found.window_median_ms),
         ),
         _how_wrong(found, found.factor_median),
     ]
     if found.unmoved_count:
-        parts.append(
-            fill("In {n} more it shows a window, and nothing stood still at all.", n=f"{found.unmoved_count:,}")
-        )
+        parts.append(fill("In {n} more it shows a time, and nothing stood still at all.", n=f"{found.unmoved_count:,}"))
     return words.join(parts, " ")
 
 
 def _how_wrong(found: Headline, factor: float) -> Html:
-    said = f"wrong by a factor of {factor:,.0f}" if factor >= 9.5 else f"wrong by a factor of {factor:.1f}"
     if factor < 1.25:
-        said = "by chance about the same"
+        said = "That is by chance about right"
+    else:
+        said = f"That is off by a factor of {f'{factor:,.0f}' if factor >= 9.5 else f'{factor:.1f}'}"
     if found.compared_count == 1:
-        return fill("It is {said} in the only rebalance that has both.", said=said)
+        return fill("{said} in the only rebalance that shows both.", said=said)
+    short, long = found.too_short_count, found.compared_count - found.too_short_count
     return fill(
-        "It is {said} in the median of {n}{short}.",
+        "{said} in the median of {n}{which}.",
         said=said,
         n=words.count(found.compared_count, "rebalance"),
-        short=f", and too short in {found.too_short_count:,} of them" if found.too_short_count else "",
+        which=f": too little in {short:,} of them, too much in {long:,}" if short and long else "",
     )
 
 

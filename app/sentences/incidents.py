@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
 from app import words
-from app.answers.rows import Fleet, IncidentCount, IncidentRow, MarkRow, Span
+from app.answers.rows import ClusterRow, Fleet, IncidentCount, IncidentRow, MarkRow, Span
 from app.words import Html, fill
 from rebalance_audit.domain.detect.wording import thing_of
 from rebalance_audit.domain.incidents import words as incident_words
@@ -64,6 +65,8 @@ class Worst:
     whose: Html
     """See `sentences.whose_doing`."""
     cost: str
+    by_design: str = ""
+    """See `of_it_by_design`."""
     unit: str | None
     """What stood still; None where no cost is known."""
     advice: str | None
@@ -93,7 +96,9 @@ def going_on(
             alike=worst.alike,
         ),
         "Whose doing": worst.whose,
-        "What it cost": fill("<b>{cost}</b>{unit}", cost=worst.cost, unit=_unit_of(worst.unit)),
+        "What it cost": fill(
+            "<b>{cost}</b>{design}{unit}", cost=worst.cost, design=worst.by_design, unit=_unit_of(worst.unit)
+        ),
     }
     if worst.advice:
         found["What to do"] = words.with_code(worst.advice)
@@ -153,6 +158,12 @@ def _open_cost(counted: IncidentCount) -> Html:
         since=" since they began" if counted.longer_count else "",
         cost="; ".join(each for each in (cost, unknown) if each) or "no downtime seen",
     )
+
+
+def age(clusters: Sequence[ClusterRow], newest_ms: int, now_ms: int, tz: tzinfo) -> Html | None:
+    """When the evidence of a fleet ended, where it shows nothing about now."""
+    earlier = sum(c.last_at_ms is not None and is_old(c.last_at_ms, newest_ms) for c in clusters)
+    return as_of(newest_ms, now_ms, tz, earlier=f"{earlier:,} of {len(clusters):,}" if earlier else "")
 
 
 def as_of(ended_ms: int, now_ms: int, tz: tzinfo, cluster: str | None = None, earlier: str = "") -> Html | None:

@@ -65,7 +65,7 @@ def _headline(found: Rebalance) -> Html:
     window = None if found.broker_window_ms is None else words.duration(found.broker_window_ms)
     still = stood_still(found)
     if still is None:
-        also = f"; the broker's own window was {window}, which is no pause" if window is not None else ""
+        also = f"; the broker's log shows {window}, which is no downtime" if window is not None else ""
         return fill("<b>How long {who} stood still is not known</b>{also}.", who=who.lower(), also=also)
     if not still and found.revoked_count:
         return fill(
@@ -74,7 +74,7 @@ def _headline(found: Rebalance) -> Html:
             n=words.things(found.protocol_type, found.revoked_count),
         )
     if not still:
-        also = f", though the broker's own window was {window}" if window is not None else ""
+        also = f", though the broker's log shows a rebalance of {window}" if window is not None else ""
         return fill("<b>Nothing stood still</b>{also}.", also=also)
     pause = still_for(found)
     if (found.pause_estimate_ms or 0) < 0:
@@ -87,7 +87,7 @@ def _headline(found: Rebalance) -> Html:
     also = ""
     if window is not None:
         wrong = how_wrong(found.broker_window_ms or 0, found.pause_estimate_ms or 0)
-        also = f"; the broker's own window was {window}, {wrong}"
+        also = f"; the broker's log alone would make it {window}, {wrong}"
     return fill("<b>The longest downtime was {pause}</b>{also}.", pause=pause, also=also)
 
 
@@ -107,9 +107,9 @@ def how_wrong(window_ms: float, pause_ms: float) -> str:
     window, pause = max(1.0, window_ms), max(1.0, pause_ms)
     factor = max(window / pause, pause / window)
     if factor < 1.25:
-        return "by chance about the same"
+        return "by chance about right"
     said = f"{factor:,.0f}" if factor >= 9.5 else f"{factor:.1f}"
-    return f"{said} times too {'long' if window > pause else 'short'}"
+    return f"{said} times too {'much' if window > pause else 'little'}"
 
 
 def _beginning(found: Rebalance) -> Html:

@@ -97,7 +97,9 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
             "number": page.Column(width=158),
             "cause": page.Column(width=364),
             "longest downtime": page.Column(width=212),
-            "window": page.Column(width=86, help="The broker's own window: not the downtime"),
+            "window": page.Column(
+                width=86, help="The broker's window, from preparing to the group's record: not the downtime"
+            ),
             "moved": page.Column(width=58),
             "members": page.Column(width=74),
             "normal": page.Column(width=66, help="The protocol's normal work"),
@@ -112,12 +114,13 @@ def pause_bars(rebalances: pd.DataFrame, span: Span) -> None:
     pauses, windows = paused["pause_estimate_ms"].tolist(), paused["broker_window_ms"].dropna().tolist()
     if not pauses:
         return
-    page.heading("Longest downtime of each rebalance, beside the broker's own window")
+    page.heading("Longest downtime of each rebalance, beside the broker's window")
     page.drawing(bars.pause_distribution_html(pauses, windows), "longest downtime")
     panels.headline(reader.headline(span, cluster_id, group_id))
     page.note(
-        "The broker's own window runs from its line \u201cPreparing to rebalance\u201d until it writes the group's "
-        "record; members work on until their next heartbeat."
+        "The broker's window: from its log line \u201cPreparing to rebalance\u201d until it writes the group's record. "
+        "Dashboards call it downtime, but members work on in it until their next heartbeat, and one that is gone "
+        "worked long before it for the last time."
     )
 
 

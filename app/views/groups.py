@@ -7,12 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from app import clock, page, words
+from app import clock, page, sentences, words
 from app.answers import ranges
 from app.answers.rows import Span
 from app.words import Html, fill
 from rebalance_audit.domain.kinds import Severity
 
+EMPTY_SIGN = "\u25cb"
 MOST_ON_A_PHONE = 30
 MOST_SHOWN = 200
 """Rows that are sent: a table of thousands is searched, not scrolled."""
@@ -21,6 +22,7 @@ FILTERS = {
     "team": "team",
     "mode": "mode",
     "assignor": "assignor",
+    "state": "state",
     "severity": "worst_severity",
 }
 
@@ -66,6 +68,16 @@ def care_words(care: int, all_: int) -> Html:
     )
 
 
+def empty_words(groups: pa.Table) -> Html:
+    """How many have no member, which whoever expects one to read has to know. Nothing is said of none."""
+    empty = pc.sum(pc.equal(groups["state"], "Empty")).as_py() or 0
+    return fill("; {n} empty: no member", n=words.count(empty, "group is", "groups are")) if empty else Html("")
+
+
+def state_words(state: str) -> str:
+    return f"{EMPTY_SIGN} {state}" if state == "Empty" else state
+
+
 def shown(frame: pd.DataFrame, with_cluster: bool) -> pd.DataFrame:
     cluster = {"cluster": [words.name(c, 40) for c in frame["cluster_id"]]}
     return pd.DataFrame(
@@ -79,7 +91,7 @@ def shown(frame: pd.DataFrame, with_cluster: bool) -> pd.DataFrame:
             **(cluster if with_cluster else {}),
             "rebalances": frame["rebalances"],
             "over time": frame["rebalances_over_time"],
-            "state": frame["state"],
+            "state": [state_words(s) for s in frame["state"]],
             "mode": frame["mode"],
             "assignor": [
                 None if a is None else words.name(words.assignor(a), 30)
@@ -97,7 +109,7 @@ def phone_lines(frame: pd.DataFrame, count: int, with_cluster: bool) -> None:
     for g in frame.head(MOST_ON_A_PHONE).astype(object).itertuples():
         open_ = open_words(g.open_incident_count, g.worst_severity)
         times = words.count(g.rebalances, "rebalance")
-        facts = [("State:", f"{words.name(g.state, 30)}, {words.MODE_WORDS.get(g.mode, g.mode)}")]
+        facts = [("State:", f"{words.name(state_words(g.state), 30)}, {words.MODE_WORDS.get(g.mode, g.mode)}")]
         if not pd.isna(g.pause_p95_ms):
             facts.append(("Longest downtime, 19 of 20 had less:", words.duration(max(0.0, g.pause_p95_ms))))
         where = f" \u00b7 {words.name(g.cluster_id, 30)}" if with_cluster else ""
@@ -138,9 +150,10 @@ def listing(span: Span) -> None:
         said_busy = f"how many rebalanced is not known, since {unread} cannot be read"
     with place_of_answer:
         page.say(
-            "{care}; {busy}. {shown}",
+            "{care}; {busy}{empty}. {shown}",
             care=care_words(care, len(everything)),
             busy=said_busy,
+            empty=empty_words(everything),
             shown="" if len(found) == len(everything) else f"{words.count(len(found), 'group')} match.",
         )
     page.note(
@@ -202,6 +215,7 @@ def listing(span: Span) -> None:
 
 
 reader = page.reader_with_groups()
-page.title("Groups", under="Which groups need care?")
 whole = reader.span() or Span(from_ms=0, to_ms=0)
+old = sentences.age(reader.clusters(), whole.to_ms, clock.now_ms(), page.zone()) if whole.to_ms else None
+page.title("Groups", under=old or "Which groups need care?")
 listing(page.span_of(whole, ranges.of_home(reader.open_at_home(whole), whole)))

@@ -24,17 +24,18 @@ A_FEW = 4
 """More: a line that folds so few away would hide more than it spares."""
 MUCH_MORE = 2
 """Times what the first incident cost: then another one is named beside it."""
-_SHOWN = ["rebalances", "cost"]
+_SHOWN = ["downtime", "rebalances"]
+"""The incidents stand by cost; so does the picture above them, if nobody asks otherwise."""
 
 
 def strip(span: Span) -> None:
-    """Rebalances, or what they cost, per cluster over the chosen time."""
+    """What rebalances cost, or how many there were, per cluster over the chosen time."""
     counted = reader.fleet_over_time(span, charts.BUCKETS)
     if counted.empty:
         page.nothing(reader.unread("gold.rebalance"), "No rebalance in this time.")
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        show = page.switch_in_address("Height", "show", _SHOWN)
+        show = page.switch_in_address("Height", "show", _SHOWN if counted["cost"].any() else _SHOWN[::-1])
         st.html(bars.FLEET_LEGEND, width="content")
     unit = words.unit_of_costs(fleet.partition_seconds, fleet.task_seconds)
     is_first = not reader.incident_count(span).open_count  # else the answer says it
@@ -43,7 +44,7 @@ def strip(span: Span) -> None:
         cost=sentences.cost_of(fleet),
         unit=sentences.unit_in_words(unit) if unit is not None and is_first else "",
     )
-    picture = charts.fleet_strip(counted, span, marks, show, unit or "resource", seen)
+    picture = charts.fleet_strip(counted, span, marks, "cost" if show == "downtime" else show, seen)
     said = words.count(int(counted["rebalances"].sum()), "rebalance")
     clicked = page.time_line(picture, f"The fleet over time: {said}, by cluster and cause.", key="fleet-strip")
     page.open_target(clicked, "", marks)
@@ -64,6 +65,7 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind], costliest: Incide
         where=f"in cluster {cluster}" if subject in what else f"of {subject} in cluster {cluster}",
         whose=sentences.whose_doing(first),
         cost=f"{cost} of downtime" if first.cost_seconds is not None else cost,
+        by_design=sentences.of_it_by_design(reader.waited_by_design(first)),
         unit=first.unit if first.cost_seconds is not None else None,
         advice=words.whole_sentences(first.advice, 300) if first.advice else None,
         alike=_alike(alike[0], more) if more else "",
@@ -261,10 +263,7 @@ span = page.span_of(whole, ranges.of_home(reader.open_at_home(whole), whole), ma
 fleet = reader.fleet(span)
 is_followed = span.to_ms == whole.to_ms
 with place_of_title:
-    earlier = sum(c.last_at_ms is not None and sentences.is_old(c.last_at_ms, whole.to_ms) for c in seen)
-    old = sentences.as_of(
-        whole.to_ms, clock.now_ms(), page.zone(), earlier=f"{earlier:,} of {len(seen):,}" if earlier else ""
-    )
+    old = sentences.age(seen, whole.to_ms, clock.now_ms(), page.zone())
     page.title("Fleet", under=old or "What is going on, and what does it cost?")
     with st.container(key="answer"):
         answer(span, is_followed)

@@ -44,8 +44,9 @@ def cost_line(i: IncidentRow) -> Html:
         return fill("<b>{c}</b>", c=page.cost_words(i, with_length=True))
     likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
     return fill(
-        '<details class="ra-cost"><summary><b>{likely}</b>{groups}</summary>For certain: {bounds}.</details>',
+        '<details class="ra-cost"><summary><b>{likely}</b>{design}{groups}</summary>For certain: {bounds}.</details>',
         likely=likely,
+        design=sentences.of_it_by_design(reader.waited_by_design(i)),
         groups=f" over {words.count(len(i.group_ids), 'group')}" if len(i.group_ids) > 1 else "",
         bounds=words.seconds_bounds(i.cost_lower_seconds, i.cost_seconds, i.cost_upper_seconds, i.unit),
     )
@@ -107,7 +108,7 @@ def picture(i: IncidentRow, groups: list[tuple[str, list[Rebalance]]]) -> None:
         f"Time line of the incident: {len(drawn.lanes)} lanes; its links are listed below.",
         key="incident-time-line",
     )
-    st.html(bars.incident_legend_html(drawn))
+    st.html(bars.pauses_legend_html(drawn))
     page.note(
         "Point at a moment, or press \u2190 and \u2192, to see who held what. Drag to look closer, double-click for "
         "all; a click on a rebalance's mark opens it."

@@ -249,11 +249,7 @@ else:
     page.time_line(
         picture, f"Phases and pauses of {number}; the numbers below say the same.", key="rebalance-time-line"
     )
-    st.html(bars.PHASES_LEGEND)
-    if (picture.bars["style"] == charts.Style.WAITING).any():
-        st.html(bars.WAITING_LEGEND)
-    if (picture.bars["style"] == charts.Style.UNKNOWN).any():
-        st.html(bars.OVERLAP_LEGEND)
+    st.html(bars.pauses_legend_html(picture))
     zero = "the moment the broker began to rebalance" if r.started_at_ms is not None else "the first moment known"
     page.note("0 is {zero}, {at}.", zero=zero, at=words.instant(int(picture.zero_ms or 0), tz))
     phases = (

@@ -100,18 +100,18 @@ def test_the_strip_counts_what_stands_still(reader: Questions) -> None:
 def test_the_fleets_strip_begins_with_open_incidents_and_marks_where_evidence_ends() -> None:
     hour = 3_600_000
     span = Span(from_ms=0, to_ms=10 * hour)
-    columns = ["cluster_id", "trigger", "bucket", "rebalances", "cost"]
+    columns = ["cluster_id", "trigger", "bucket", "rebalances", "cost", "task_seconds"]
     rows = [
-        ("cheap", "member_left", 3, 9, 1.0),
-        ("dear", "member_left", 3, 1, 5.0),
-        ("wrong", "member_left", 3, 1, 0.5),
+        ("cheap", "member_left", 3, 9, 1.0, 0.0),
+        ("dear", "member_left", 3, 1, 5.0, 4.0),
+        ("wrong", "member_left", 3, 1, 0.5, 0.5),
     ]
     counts = {f"{k}_count": 1 for k in ("group", "rebalance", "reassignment", "gap", "source")}
     clusters = [
         ClusterRow(cluster_id=name, first_at_ms=0, last_at_ms=end, open_incident_count=wrong, **counts)
         for name, end, wrong in (("cheap", 10 * hour, 0), ("dear", 10 * hour - 900_000, 0), ("wrong", 4 * hour, 2))
     ]
-    picture = charts.fleet_strip(pd.DataFrame(rows, columns=columns), span, [], "rebalances", "partition", clusters)
+    picture = charts.fleet_strip(pd.DataFrame(rows, columns=columns), span, [], "rebalances", clusters)
     assert picture.lanes == ("wrong", "dear", "cheap")
     unseen = picture.bars[picture.bars["style"] == charts.Style.UNSEEN]
     assert unseen[["lane", "from", "to"]].to_numpy().tolist() == [
@@ -119,6 +119,12 @@ def test_the_fleets_strip_begins_with_open_incidents_and_marks_where_evidence_en
         [1, 10 * hour - 900_000, 10 * hour],
     ]
     assert picture.texts[unseen["tip"].iloc[0]] == "no evidence for 6 h: what happened is not known"
+    strips = (picture.below_name, picture.below), (picture.above_name, picture.above)  # they cannot be added up
+    assert [(name, strip["value"].max()) for name, strip in strips] == [
+        ("downtime, partition-seconds", 2.0),
+        ("downtime, task-seconds", 4.5),
+    ]
+    assert "1 rebalance, 1.0 partition-seconds and 4.0 task-seconds" in picture.texts
 
 
 def test_marks_open_their_rebalance_and_know_their_family(reader: Questions) -> None:

@@ -104,6 +104,18 @@ def with_replays(r: Row, replays: Sequence[Row]) -> Row:
     return {"around": r["advice"].split(WEIGHS), "replays": [{name: w[name] for name in numbers} for w in said]}
 
 
+def waited(i: Row, tasks: Sequence[Row]) -> float:
+    """Task-seconds of an incident's cost that its tasks waited by design."""
+    mine = [t for t in tasks if t["cluster_id"] == i["cluster_id"] and t["group_id"] in i["group_ids"]]
+    ms = [
+        min(i["last_at_ms"] if t["to_ms"] is None else t["to_ms"], i["last_at_ms"])
+        - max(t["from_ms"], i["first_at_ms"])
+        for t in mine
+        if t["state"] == "WAITING" or (t["expected"] and t["state"] in ("LOST", "FAILED", "UNASSIGNED", "RESTARTING"))
+    ]
+    return min(math.fsum(max(0, each) for each in ms) / 1000, i["cost_seconds"] or 0.0)
+
+
 @pytest.fixture
 def walk(walked: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Walk:
     monkeypatch.setattr("sys.argv", ["streamlit"])
@@ -127,6 +139,7 @@ def test_fleet(walk: Walk, gold: dict[str, list[Row]]) -> None:
     on_purpose = [i for i in incidents if i["expected"]]
     groups = {(r["cluster_id"], r["group_id"]): r for r in rows}
     known = Known(incidents, [c for c in gold["coverage"] if c["is_gap"]]).between(*seen(gold))
+    known.counts |= {waited(i, gold["connect_task"]) for i in incidents}
     costs_of(rows, known)
     known.counts |= {len(groups), len(open_), len(over), len(on_purpose)}
     known.counts |= {sum(i["severity"] == "critical" for i in open_), len(open_) - 12, len(over) - 6}
@@ -172,16 +185,16 @@ def test_fleet(walk: Walk, gold: dict[str, list[Row]]) -> None:
             assert cells["open incidents"] == f"{len(wrong):,}"
             assert cells["reassignments"] == f"{len(of(gold, 'reassignment', cluster_id=cells['cluster'])):,}"
     (strip,) = page.pictures
-    assert strip.below["value"].sum() == pytest.approx(cost(rows))
+    assert strip.below["value"].sum() + strip.above["value"].sum() == pytest.approx(cost(rows))
     for text in strip.texts:  # each is a bucket's sum of some rows
         known.add([n.low for n in durations(text)])
     buckets = [re.match(r"([\d,]+) rebalances?", t) for t in strip.texts]
     assert sum(int(b[1].replace(",", "")) for b in buckets if b) == counted
-    bucket_sums: dict[tuple[str, int], float] = defaultdict(float)
+    bucket_sums: dict[tuple[str, int, bool], float] = defaultdict(float)
     for r in rows:
         n = min(119, int((at_ms(r) - strip.from_ms) // ((strip.to_ms - strip.from_ms) / 120)))
         lane = r["cluster_id"] if r["cluster_id"] in strip.lanes else "others"
-        bucket_sums[lane, n] += r["resource_seconds_estimate"] or 0.0
+        bucket_sums[lane, n, hands_out_tasks(r)] += r["resource_seconds_estimate"] or 0.0
     known.seconds |= set(bucket_sums.values())
     known.ms |= {NOW_MS - max(seen(gold)), 900_000}  # from so long before the newest on, evidence is old
     known.counts |= set(range(counted))  # of the strip's texts, whose sum is held above
@@ -217,6 +230,9 @@ def test_groups(walk: Walk, gold: dict[str, list[Row]]) -> None:
     known = Known(gold["group"]).between(*seen(gold))
     known.counts |= {len(opened), len(found), len({(r["cluster_id"], r["group_id"]) for r in gold["rebalance"]})}
     known.counts |= set(opened.values())
+    known.counts |= {n := len({c["cluster_id"] for c in gold["coverage"]}), n - 1}  # whose evidence ended before
+    known.counts.add(empty := sum(g["state"] == "Empty" for g in gold["group"]))
+    assert f"; {empty} groups are empty: no member" in page.words
     hold(page, known)
 
 
@@ -284,6 +300,9 @@ def test_incidents(walk: Walk, gold: dict[str, list[Row]]) -> None:
         known.add([w["why"].partition("; ")[2] for w in in_cluster["whatif"]]).add(were(in_cluster["whatif"]))
         known.add([in_cluster["whatif"], in_cluster["reassignment"]]).between(i["first_at_ms"], i["last_at_ms"])
         costs_of(own, known)
+        known.counts.add(by_design := waited(i, in_cluster["connect_task"]))
+        designed = re.search(r", ([\d.,]+) of them waiting by design", page.words)
+        assert bool(designed) == (by_design >= 0.05), i["title"]
         for g in i["group_ids"]:
             costs_of([r for r in own if r["group_id"] == g], known)
         assert same(cost(own), i["cost_seconds"])
