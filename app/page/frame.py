@@ -167,7 +167,7 @@ def phone_navigation(views: list[Any]) -> None:
     """The same pages as above, for a screen on which Streamlit folds them away; elsewhere the style sheet hides it. One
     element, since each one costs every click on every screen; `palette.js` opens them, with the time of the address."""
     links = [fill('<a class="ra-menu" href="./{v}">{t}</a>', v=view.url_path, t=view.title) for view in views]
-    st.html(fill('<nav class="ra-phone ra-pages" aria-label="Menu">{links}</nav>', links=words.join(links, " ")))
+    st.html(fill('<nav class="ra-pages" aria-label="Menu">{links}</nav>', links=words.join(links, " ")))
 
 
 def gate() -> None:

@@ -507,6 +507,11 @@ def test_the_first_click_on_a_list_fetches_no_script(page: Any, address: str) ->
     assert set(page.evaluate(scripts)) == set(before)
 
 
+def test_the_menu_of_a_phone_stands_on_no_wide_screen(page: Any, address: str) -> None:
+    opened(page, address, "")
+    assert page.get_by_role("navigation", name="Menu").count() == 0  # of what is shown
+
+
 @pytest.mark.parametrize("page", [{"width": 390, "scheme": "dark"}], indirect=True, ids=["phone"])
 def test_on_a_phone_the_menu_is_links_that_carry_the_time_and_back_leads_back(page: Any, address: str) -> None:
     opened(page, address, "", last="1h")
