@@ -5,7 +5,8 @@
 The evidence is imported once (bench.fleet), and each run begins with a copy of it. Master and workers are there before
 the clock starts; executors and their Python are started by the run, and count. The cluster's driver has the settings of
 infra/spark/spark-defaults.conf; `--conf spark.executor.defaultJavaOptions=` takes one away. With `--store` the copies
-are in an S3 server, whose own CPU seconds are nobody's. Exits with 1 if a table differs, by count and hash.
+are in an S3 server, whose own CPU seconds are nobody's. At the end stands the table of sizes, the least of each.
+Exits with 1 if a table differs, by count and hash.
 """
 
 from __future__ import annotations
@@ -112,8 +113,8 @@ def hashed(location: str) -> Tables:
     return found
 
 
-def compared(size: int, given: argparse.Namespace, folder: Path) -> bool:
-    """Prints what each run took; whether all tables were equal."""
+def compared(size: int, given: argparse.Namespace, folder: Path) -> tuple[bool, str]:
+    """Prints what each run took; whether all tables were equal, and the size's row of the table of sizes."""
     evidence = folder / f"evidence-{size}"
     Warehouse.open(evidence, create=True)
     fleet(size, str(evidence))
@@ -135,14 +136,16 @@ def compared(size: int, given: argparse.Namespace, folder: Path) -> bool:
             )  # fmt: skip
             if not given.store:
                 shutil.rmtree(folder / name)
+    columns = [f"{took[LOCAL][0].tables['gold.rebalance'][0]:,}"]
     for what in ("wall_s", "cpu_s"):
         local, cluster_ = (min(getattr(each, what) for each in took[where]) for where in (LOCAL, CLUSTER))
-        print(f"{what}, the least of each: {cluster_ / local:.2f} x")
+        columns += [f"{local:.1f}, {cluster_:.1f}", f"{cluster_ / local:.2f} x"]
     expected = took[LOCAL][0].tables
     runs = [run for of_engine in took.values() for run in of_engine]
     different = [name for name in expected if any(run.tables[name] != expected[name] for run in runs)]
     print(f"{len(expected) - len(different)} of {len(expected)} tables equal {different or ''}", flush=True)
-    return not different
+    columns += [f"{len(expected) - len(different)} of {len(expected)}", f"{os.getloadavg()[0]:.0f}"]
+    return not different, f"| {' | '.join(columns)} |"
 
 
 def main() -> int:
@@ -153,8 +156,11 @@ def main() -> int:
     parser.add_argument("--conf", action="append", default=[], help="for spark-defaults.conf of the cluster's driver")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-cluster-") as folder, a_store() if given.store else nullcontext():
-        are_equal = [compared(size, given, Path(folder)) for size in given.sizes]
-    return int(not all(are_equal))
+        found = [compared(size, given, Path(folder)) for size in given.sizes]
+    print("\n| rebalances | wall s: local, cluster | | CPU s: local, cluster | | tables equal | load |")
+    print("| ---: | --- | ---: | --- | ---: | --- | ---: |")
+    print("\n".join(row for _, row in found))
+    return int(not all(are_equal for are_equal, _ in found))
 
 
 if __name__ == "__main__":

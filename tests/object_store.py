@@ -15,7 +15,8 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from moto.server import DomainDispatcherApplication, create_backend_app
@@ -134,6 +135,28 @@ def lost_acknowledgement(part: str) -> Fault:
         return "500 Internal Server Error", "InternalError"
 
     return fault
+
+
+@dataclass(slots=True)
+class Busy:
+    """One request of so many is throttled. Of as many writes one is done and its answer lost."""
+
+    one_of: int
+    throttled: int = 0
+    lost: int = 0
+    _requests: Iterator[int] = field(default_factory=lambda: count(1))
+    _writes: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def __call__(self, environ: Environ, is_served: bool) -> Answer | None:
+        if not is_served:
+            if next(self._requests) % self.one_of:
+                return None
+            self.throttled += 1
+            return "503 Slow Down", "SlowDown"
+        if not _is_write(environ) or next(self._writes) % self.one_of:
+            return None
+        self.lost += 1
+        return "500 Internal Server Error", "InternalError"
 
 
 def refuses_writes(status: str, code: str, after: int = 0) -> Fault:

@@ -56,9 +56,11 @@ class DeadlyEngine(SparkEngine):
 
 
 def main(warehouse: str, folder: str) -> None:
+    import spark_jobs.metadata_log
     import spark_jobs.spark_engine
 
     if folder:
+        spark_jobs.metadata_log._ROWS_AT_ONCE = 1  # so that reassign, too, has tasks for a few clusters
         spark_jobs.spark_engine.SparkEngine = DeadlyEngine  # type: ignore[misc]
         DeadlyEngine.folder = folder
 

@@ -3,8 +3,9 @@
     python -m tests.spark_jobs.on_cluster [--archive FILE] [CAPTURE…]      by default two (`make cluster-kills`)
     python -m tests.spark_jobs.on_cluster --all                            all golden ones
 
-Workers have nothing in common but the store. `spark-defaults.conf` has speculation on. With an archive of the
-environment the workers have no Python of this project, and get it by `spark-submit --files`.
+Workers have nothing in common but the store, which throttles requests and loses answers to writes meanwhile.
+`spark-defaults.conf` has speculation on. With an archive of the environment the workers have no Python of this
+project, and get it by `spark-submit --files`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.storage import files_at
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
-from tests.object_store import BUCKET, ObjectStore
+from tests.object_store import BUCKET, Busy, ObjectStore
 from tests.spark_cluster import ROOT, SparkCluster
 from tests.spark_jobs.arrivals import deliver, landed, rows_of
 
@@ -41,6 +42,8 @@ spark.speculation.multiplier 1.2
 spark.speculation.quantile 0.3
 spark.speculation.minTaskRuntime 100ms
 """
+FAULT_ONE_OF = 25
+"""Requests and writes."""
 WITHIN_S = 3_600
 """Beside other work each start of a worker takes a minute."""
 
@@ -54,6 +57,10 @@ class Compared:
     killed: list[str] = field(default_factory=list)
     """Stages in the middle of which a worker was killed."""
     deaths: int = 0
+    throttled: int = 0
+    """Requests to the store."""
+    answers_lost: int = 0
+    """Of writes that the store had done."""
     took_s: float = 0.0
 
 
@@ -69,11 +76,13 @@ def compare(
             deliver(warehouse, name, evidence)
     pipeline.run(alone, engine="local", with_quality=False)
     with SparkCluster(folder / "cluster", 2, store.environment(), has_package=archive is None) as cluster:
+        store.fault = busy = Busy(FAULT_ONE_OF)
         began = time.monotonic()
         done = submitted(cluster, folder / "driver", url, archive)
         took_s = time.monotonic() - began
+        store.fault = None
         time.sleep(2)  # a death of the last moment is counted, too
-        found = Compared(deaths=cluster.deaths, took_s=took_s)
+        found = Compared(deaths=cluster.deaths, throttled=busy.throttled, answers_lost=busy.lost, took_s=took_s)
     if done.returncode != 0:
         raise RuntimeError(f"the driver failed: {done.stdout[-1000:]}\n{done.stderr[-6000:]}")
     found.killed = files_at(f"{url}-kills").names("kills")
@@ -114,7 +123,9 @@ def main(captures: Sequence[Path], archive: Path | None) -> int:
     print(f"{len(captures)} captures through spark-submit on two workers over a store, in {found.took_s:.0f} s\n")
     for name, count in found.rows.items():
         print(f"{'DIFFERENT' if name in found.different else 'equal':<10} {count:>8,} rows  {name}")
-    print(f"\n{found.deaths} workers killed, in the middle of {', '.join(found.killed)}")
+    print(f"\n{len(found.rows) - len(found.different)} of {len(found.rows)} tables equal row for row")
+    print(f"{found.deaths} workers killed, in the middle of {', '.join(found.killed)}")
+    print(f"{found.throttled} requests to the store throttled, {found.answers_lost} answers to writes lost")
     return int(bool(found.different))
 
 
