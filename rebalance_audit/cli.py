@@ -41,7 +41,8 @@ from rebalance_audit.commands import (
 from rebalance_audit.commands import doctor as doctor_verb
 from rebalance_audit.commands.examples import epilog, first_steps
 from rebalance_audit.commands.explain.command import explain
-from rebalance_audit.commands.output import ENVIRONMENT_LOG_FORMAT, LogFormat, complain, visible
+from rebalance_audit.commands.output import ENVIRONMENT_LOG_FORMAT, LogFormat, complain
+from rebalance_audit.domain.visible import visible
 
 
 class _WholeHelp(TyperGroup):

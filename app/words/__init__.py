@@ -1,7 +1,7 @@
 """Numbers, times and foreign text as people's words. Pure: no reading, no streamlit, no clock.
 
-What is not known is shown as "not known: …", never as 0 and never blank. Text from clients leaves here visible (control
-characters drawn), cut in the middle, and escaped for where it is going: `Html` for pages, `markdown` for link labels.
+What is not known is shown as "not known: …", never as 0 and never blank. Text from clients leaves here visible, cut
+in the middle, and escaped for where it is going: `Html` for pages, `markdown` for link labels.
 """
 
 from app.words.evidence import evidence_says
@@ -19,7 +19,6 @@ from app.words.foreign import (
     plain,
     resources,
     unbroken,
-    visible,
     whole_sentences,
     with_code,
 )
@@ -70,6 +69,7 @@ from app.words.replicas import (
     state,
 )
 from app.words.times import ago, began, clock, day_and_time, instant, minute, moment, typed_time, utc_in, when, zone
+from rebalance_audit.domain.visible import visible
 
 __all__ = [
     "BLOCKER_WORDS",

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import html
 import re
-import unicodedata
 from string import Formatter
+
+from rebalance_audit.domain.visible import visible
 
 LONGEST_NAME = 60
 """Characters of a client's text that fit on a line of a phone twice; longer is cut in the middle."""
-
-_CONTROL_NAMES = {"\0": "NUL", "\t": "TAB", "\n": "LF", "\r": "CR", "\x1b": "ESC", "\x7f": "DEL"}
-
 
 _JAVA_OBJECT = re.compile(r"(?:[\w$]+\.)+([\w$]+)@[0-9a-f]{1,8}")
 _LENGTH = re.compile(
@@ -58,22 +56,9 @@ def plain(text: str | Html) -> str:
     return html.unescape(re.sub(r"<[^>]*>", "", text)) if isinstance(text, Html) else text
 
 
-def visible(text: str) -> str:
-    """Every character shown: control characters by name, direction and zero-width ones by number."""
-    return text if text.isprintable() else "".join(_visible_char(c) for c in text)
-
-
 def cell(text: str) -> str:
     """Text as a spreadsheet may open it: what it would take for a formula has a quote before it."""
     return visible(f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else text)
-
-
-def _visible_char(char: str) -> str:
-    if char in _CONTROL_NAMES:
-        return f"\u2039{_CONTROL_NAMES[char]}\u203a"
-    if char != " " and unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
-        return f"\u2039U+{ord(char):04X}\u203a"
-    return char
 
 
 def cut(text: str, most: int = LONGEST_NAME) -> str:

@@ -12,7 +12,8 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.examples import epilog
-from rebalance_audit.commands.output import folded, note, visible
+from rebalance_audit.commands.output import folded, note
+from rebalance_audit.domain.visible import visible
 
 if TYPE_CHECKING:
     from rebalance_audit.warehouse.evidence_log.verdict import Verdict

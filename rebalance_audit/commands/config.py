@@ -10,7 +10,8 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.examples import epilog
-from rebalance_audit.commands.output import note, visible
+from rebalance_audit.commands.output import note
+from rebalance_audit.domain.visible import visible
 
 Config = Annotated[
     str | None,

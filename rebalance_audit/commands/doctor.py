@@ -13,8 +13,9 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import Output
-from rebalance_audit.commands.output import graded, has_width, note, output_width, visible, write_rows
+from rebalance_audit.commands.output import graded, has_width, note, output_width, write_rows
 from rebalance_audit.domain.explain.layout import hanging
+from rebalance_audit.domain.visible import visible
 
 if TYPE_CHECKING:
     from rebalance_audit.doctor import Diagnosis

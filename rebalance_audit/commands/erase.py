@@ -9,8 +9,9 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import UsageError
-from rebalance_audit.commands.output import note, visible
+from rebalance_audit.commands.output import note
 from rebalance_audit.commands.turns import turn
+from rebalance_audit.domain.visible import visible
 
 if TYPE_CHECKING:
     from rebalance_audit.warehouse.warehouse import Warehouse

@@ -17,21 +17,15 @@ from typing import Any, TextIO
 
 from rebalance_audit.commands.options import Output
 from rebalance_audit.domain.explain.layout import hanging
+from rebalance_audit.domain.visible import visible
 
 ENVIRONMENT_LOG_FORMAT = "REBALANCE_AUDIT_LOG_FORMAT"
-_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _INVISIBLE_IN_JSON = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 DEFAULT_WIDTH = 110
 _TABLE_CELL_WIDTH = 100
 _LEAST_LAST = 20
 _WIDEST_FOLDED = 14
-
-
-def visible(text: str) -> str:
-    """Control, invisible and direction-changing characters spelt out: a terminal obeys none of them."""
-    return _INVISIBLE.sub(lambda m: _SHORT.get(m[0]) or f"\\u{ord(m[0]):04x}", text)
 
 
 def json_text(value: Any) -> str:

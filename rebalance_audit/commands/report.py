@@ -14,10 +14,11 @@ import typer
 
 from rebalance_audit.commands import options
 from rebalance_audit.commands.options import Output
-from rebalance_audit.commands.output import folded, json_text, note, output_width, styled, visible, write_rows
+from rebalance_audit.commands.output import folded, json_text, note, output_width, styled, write_rows
 from rebalance_audit.commands.rows import known_table, published, refuse_unknown_cluster, selection
 from rebalance_audit.commands.stored import evidence_ends, refuse_unknown
 from rebalance_audit.domain.kinds import FindingStatus, Severity
+from rebalance_audit.domain.visible import visible
 
 if TYPE_CHECKING:
     from rebalance_audit.alerts.routing import Routes

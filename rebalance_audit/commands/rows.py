@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.options import CommandError, UsageError
-from rebalance_audit.commands.output import visible
+from rebalance_audit.domain.visible import visible
 
 if TYPE_CHECKING:
     from rebalance_audit.domain.tables import Table

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.options import CommandError, UsageError
-from rebalance_audit.commands.output import visible
 from rebalance_audit.commands.rows import known_table, published, refuse_unknown_cluster, selection
+from rebalance_audit.domain.visible import visible
 
 if TYPE_CHECKING:
     from rebalance_audit.domain.model import CommitMark, Rebalance

@@ -13,9 +13,10 @@ import typer
 from rebalance_audit.commands import options
 from rebalance_audit.commands.meter import meter
 from rebalance_audit.commands.options import CommandError, Output, UsageError
-from rebalance_audit.commands.output import json_text, output_width, visible
+from rebalance_audit.commands.output import json_text, output_width
 from rebalance_audit.commands.pipeline import Carried
 from rebalance_audit.commands.whatif_fleet import weigh_fleet
+from rebalance_audit.domain.visible import visible
 
 if TYPE_CHECKING:
     from rebalance_audit.commands.explain.group import GroupAnswer

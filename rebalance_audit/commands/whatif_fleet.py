@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.options import Output
-from rebalance_audit.commands.output import json_text, output_width, styled, visible
+from rebalance_audit.commands.output import json_text, output_width, styled
 from rebalance_audit.commands.pipeline import Carried
 from rebalance_audit.commands.turns import turn
 from rebalance_audit.domain.explain.layout import hanging
+from rebalance_audit.domain.visible import visible
 
 if TYPE_CHECKING:
     from rebalance_audit.warehouse.warehouse import Warehouse

@@ -165,7 +165,7 @@ def test_without_a_known_broker_nothing_is_drawn() -> None:
     none = pd.DataFrame()
     assert charts.partition_time_line(refused, none, none, T0) is None
     assert plain(sentences.reassignment(refused, T0)).endswith(
-        "was refused: <img src=x onerror=alert(6)> no such topic‹NUL›."
+        "was refused: <img src=x onerror=alert(6)> no such topic\\x00."
     )
     assert "ladder not known" in ladder.small_html(refused)
 

@@ -6,7 +6,10 @@ import pytest
 
 from app import words
 from app.words import fill
+from rebalance_audit.commands.output import csv_cell
 from rebalance_audit.domain import tables
+from rebalance_audit.domain.detect.wording import shown
+from rebalance_audit.domain.visible import visible
 
 
 @pytest.mark.parametrize(
@@ -87,8 +90,13 @@ def test_no_line_ends_inside_a_duration_and_names_stay_as_they_are() -> None:
 
 
 def test_every_control_and_direction_character_is_seen() -> None:
-    assert words.visible("a\n\x00\x1b[31m\x7f\x07\u202eb\u200b") == "a‹LF›‹NUL›‹ESC›[31m‹DEL›‹U+0007›‹U+202E›b‹U+200B›"
+    assert words.visible("a\n\x00\x1b[31m\x7f\x07\u202eb\u200b") == "a\\n\\x00\\x1b[31m\\x7f\\x07\\u202eb\\u200b"
     assert words.visible("Größe 漢字 naïve") == "Größe 漢字 naïve"
+
+
+def test_a_tab_in_a_name_looks_alike_in_the_app_in_stored_titles_and_on_a_terminal() -> None:
+    name = "a\tb\u00a0c\x85"
+    assert words.name(name) == shown(name) == visible(name) == csv_cell(name) == "a\\tb\\xa0c\\x85"
 
 
 def test_a_lone_surrogate_does_not_break_a_page() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rebalance_audit.commands.output import csv_cell, visible
+from rebalance_audit.commands.output import csv_cell
+from rebalance_audit.domain.visible import visible
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ from rebalance_audit.commands.output import csv_cell, visible
         (-0.5, -0.5),
         (None, None),
         (True, "true"),
-        ("a\nb\x1b[2J\u202e", "a\\nb\\u001b[2J\\u202e"),
+        ("a\nb\x1b[2J\u202e", "a\\nb\\x1b[2J\\u202e"),
         (["-x"], '["-x"]'),
         (b"\x00\xff", "00ff"),
     ],
@@ -33,4 +34,4 @@ def test_no_cell_is_a_formula_or_a_control_character(value: Any, cell: Any) -> N
 
 
 def test_a_terminal_obeys_nothing_that_is_printed() -> None:
-    assert visible("a\x1b]0;x\x07\x9b2J\u202eb") == "a\\u001b]0;x\\u0007\\u009b2J\\u202eb"
+    assert visible("a\x1b]0;x\x07\x9b2J\u202eb") == "a\\x1b]0;x\\x07\\x9b2J\\u202eb"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from rebalance_audit.commands.meter import meter
 from rebalance_audit.commands.options import CommandError, Output, UsageError
-from rebalance_audit.commands.output import json_text, note, output_width, styled, visible, write_rows
+from rebalance_audit.commands.output import json_text, note, output_width, styled, write_rows
 from rebalance_audit.domain.kinds import RebalanceKind
+from rebalance_audit.domain.visible import visible
 
 if TYPE_CHECKING:
     from ingest.readings import SourceReading

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.meter import meter
 from rebalance_audit.commands.options import Output, UsageError
-from rebalance_audit.commands.output import output_width, styled, visible, write_rows
+from rebalance_audit.commands.output import output_width, styled, write_rows
+from rebalance_audit.domain.visible import visible
 
 if TYPE_CHECKING:
     from ingest.readings import SourceReading

@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from rebalance_audit.commands.options import CommandError, Output
-from rebalance_audit.commands.output import json_text, visible, write_rows
+from rebalance_audit.commands.output import json_text, write_rows
+from rebalance_audit.domain.visible import visible
 
 if TYPE_CHECKING:
     from ingest.live_partitions import LivePartitions

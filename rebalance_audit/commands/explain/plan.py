@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_audit.commands.explain import live_partitions
 from rebalance_audit.commands.options import CommandError, Output
-from rebalance_audit.commands.output import json_text, visible, write_rows
+from rebalance_audit.commands.output import json_text, write_rows
+from rebalance_audit.domain.visible import visible
 
 if TYPE_CHECKING:
     from rebalance_audit.commands.explain.places import Places, Shown

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rebalance_audit.commands.explain import live_partitions
 from rebalance_audit.commands.meter import Progress
 from rebalance_audit.commands.options import CommandError, Output
-from rebalance_audit.commands.output import has_width, json_text, output_width, visible, write_rows
+from rebalance_audit.commands.output import has_width, json_text, output_width, write_rows
+from rebalance_audit.domain.visible import visible
 
 if TYPE_CHECKING:
     from ingest.folders import EvidenceFolder

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+
+from rebalance_audit.domain.visible import visible
 
 _VISIBLE_WIDTH = 60
 _NUMBERED = re.compile(r"(.+)-(\d{1,9})\Z", re.DOTALL)
@@ -13,26 +14,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def shown(text: str, width: int = _VISIBLE_WIDTH) -> str:
-    """Text from a client, safe on one line: control and invisible characters spelt out, cut in the middle.
-
-    Not an escape for HTML or JSON: outputs do that themselves.
-    """
+    """Text from a client, safe on one line: `visible`, and cut in the middle."""
     if len(text) > 4 * width:  # spelling out only lengthens it: no need to look at a megabyte
         text = text[: 2 * width] + "…" + text[-2 * width :]
-    visible = text if text.isascii() and text.isprintable() else "".join(map(_visible, text))
-    if len(visible) <= width:
-        return visible
+    whole = visible(text)
+    if len(whole) <= width:
+        return whole
     head = (width - 1) * 2 // 3
-    return visible[:head] + "…" + visible[len(visible) - (width - 1 - head) :]
-
-
-def _visible(character: str) -> str:
-    if character == " " or not unicodedata.category(character).startswith(("C", "Z")):
-        return character
-    code = ord(character)
-    if code < 0x100:
-        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character, f"\\x{code:02x}")
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return whole[:head] + "…" + whole[len(whole) - (width - 1 - head) :]
 
 
 def duration(ms: float) -> str:
