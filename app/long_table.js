@@ -46,6 +46,7 @@ export default function (component) {
   const root = parentElement.querySelector(".ra-long"), columns = data.columns;
   // Kept at the element: a page that runs again calls this again, and a reader stays where he was.
   const state = root.state || (root.state = { sorted: null, isDown: false, wanted: "", more: 0 });
+  const hrefs = data.hrefs.map((middle) => (middle === null ? null : data.around[0] + middle + data.around[1]));
   const once = window.matchMedia("(max-width: 640px)").matches ? ON_A_PHONE : AT_ONCE;
   const numberOf = columns.map((c) => {
     const given = c.decimals === null ? {} : { minimumFractionDigits: c.decimals, maximumFractionDigits: c.decimals };
@@ -107,17 +108,17 @@ export default function (component) {
       cell.dataset.head = c.head;
       if (at === 0) {
         const link = make("a", "ra-walk", said(at, r));
-        if (data.hrefs[r]) link.href = data.hrefs[r]; else link.tabIndex = -1;
+        if (hrefs[r] !== null) link.href = hrefs[r]; else link.tabIndex = -1;
         cell.append(link);
       } else if (Array.isArray(value)) cell.append(bars(value, c.top));
       else cell.append(make("span", "", said(at, r)));
       row.append(cell);
     });
-    if (data.hrefs[r]) row.className = "ra-long-leads";
+    if (hrefs[r] !== null) row.className = "ra-long-leads";
     row.onclick = (e) => {
-      if (!data.hrefs[r] || e.metaKey || e.ctrlKey || e.shiftKey || !window.getSelection().isCollapsed) return;
+      if (hrefs[r] === null || e.metaKey || e.ctrlKey || e.shiftKey || !window.getSelection().isCollapsed) return;
       e.preventDefault();
-      visit(data.hrefs[r]);
+      visit(hrefs[r]);
     };
     row.onmouseover = (e) => {  // what is cut is shown whole
       const cell = e.target instanceof Element ? e.target.closest("td") : null;
@@ -134,7 +135,7 @@ export default function (component) {
     body.replaceChildren(...shown.map(rowOf));
     more.hidden = left <= 0;
     more.textContent = `Show ${Math.min(left, once).toLocaleString("en-US")} more of ${left.toLocaleString("en-US")}`;
-    if (!data.hrefs.some(Boolean)) box.tabIndex = 0;  // else nothing in it that scrolls takes the keyboard
+    if (hrefs.every((href) => href === null)) box.tabIndex = 0;  // else nothing in it that scrolls takes the keyboard
   }
   more.onclick = () => {
     const before = body.children.length;

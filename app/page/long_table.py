@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,11 +53,14 @@ def long_table(
     number in `frame`. `is_searched`: not where the page has a search of its own; `is_taken`: not where it has
     `downloads`."""
     leads = [to(n) for n in range(len(frame))]
+    hrefs = [None if each is None else href(each[0], **each[1]) for each in leads]
+    before, after = _in_common([each for each in hrefs if each is not None])
     shown = for_spreadsheets(frame)  # a table that is copied is pasted into one
     _draw(
         data={
             "columns": [_column(shown[name], (columns or {}).get(name, Column())) for name in shown.columns],
-            "hrefs": [None if each is None else href(each[0], **each[1]) for each in leads],
+            "hrefs": [None if each is None else each[len(before) : len(each) - len(after)] for each in hrefs],
+            "around": [before, after],
             "placeholder": placeholder,
             "height": _ROW_PX * (1 + max(1, min(len(frame), rows))) + 2,
             "label": key,
@@ -66,6 +69,17 @@ def long_table(
         },
         key=key,
     )
+
+
+def _in_common(hrefs: Sequence[str]) -> tuple[str, str]:
+    """What all begin and end with: a page, and its time. Sent once, since rows are sent with each key of a search."""
+    before = _beginning(hrefs)
+    return before, _beginning([each[len(before) :][::-1] for each in hrefs])[::-1]
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    low, high = min(texts, default=""), max(texts, default="")
+    return low[: next((at for at, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))]
 
 
 def _column(values: pd.Series[Any], column: Column) -> dict[str, Any]:
