@@ -237,10 +237,8 @@ if in_time:
     page.heading(f"Rebalances within {words.duration(coincidence.WITHIN_MS)} after a leader changed")
     panels.in_time_with(in_time, cluster_id)
 if causes:
-    page.heading("Why")
+    page.heading("Rebalances by their incident's root cause" if incidents else "Rebalances by cause")
     page.drawing(bars.rows_html(cause_rows(causes, unit)), "causes")
-    if incidents:
-        page.note("Each rebalance of an incident counts for the incident's root cause.")
 pause_bars(rebalances, span)
 if len(rebalances):
     page.heading("Rebalances, newest first")

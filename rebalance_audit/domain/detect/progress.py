@@ -106,7 +106,7 @@ def join_phase_failed(history: History) -> list[Finding]:
                 last_seen_at_ms=max(history.now_ms if is_open else step.at_ms, step.first_at_ms),
             ),
             severity=Severity.CRITICAL if is_open else Severity.WARNING,
-            title=f"{history.group} {'hangs' if is_open else 'hung'} at {number(r)}{began}: its coordinator failed as "
+            title=f"{history.group}{'' if is_open else ' was'} stuck at {number(r)}{began}: its coordinator failed as "
             f"it ended the join phase{by}",
             detail=failures[0].detail,
             numbers={"error": failures[0].detail, "joined": names[:20]},

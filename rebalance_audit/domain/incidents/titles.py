@@ -12,7 +12,7 @@ from rebalance_audit.domain.incidents.broker_faults import not_back
 from rebalance_audit.domain.incidents.episodes import Episode, faults_in, is_own_rewrite
 from rebalance_audit.domain.incidents.troubles import Trouble
 from rebalance_audit.domain.model import Trigger
-from rebalance_audit.domain.reassign.advice import blocked
+from rebalance_audit.domain.reassign.advice import blocked, stands_still
 from rebalance_audit.domain.reassign.model import Reassignment
 
 _DID: dict[str, str] = {
@@ -260,10 +260,9 @@ def _reassignment_title(reassignments: Sequence[Reassignment]) -> str:
     names = folded(r.name for r in reassignments)
     worst = worst_of(reassignments)
     if worst is not None:
-        is_open = worst.outcome == "open"
         stood = f" for {duration(worst.longest_standstill_ms)}" if worst.longest_standstill_ms else ""
-        return f"Reassignment of {names} {'is' if is_open else 'was'} stalled{stood}: {blocked(worst)}"
-    outcomes = Counter("still running" if r.outcome == "open" else r.outcome for r in reassignments)
+        return f"Reassignment of {names}{'' if stands_still(worst) else ' was'} stalled{stood}: {blocked(worst)}"
+    outcomes = Counter("not ended yet" if r.outcome == "open" else r.outcome for r in reassignments)
     endings = [what if len(outcomes) == 1 else f"{n} {what}" for what, n in sorted(outcomes.items())]
     return f"Reassignment of {names}: {listed(endings, 8)}"
 

@@ -11,10 +11,15 @@ from rebalance_audit.domain.reassign.model import Reassignment
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
+def stands_still(r: Reassignment) -> bool:
+    """Whether it is held up where evidence ends; one that goes on again is not, nor one that has ended."""
+    return r.outcome == "open" and (r.stalled_since_ms is not None or r.blocked_by == "adding_and_removing_overlap")
+
+
 def blocked(r: Reassignment) -> str:
     """The reason it is stalled, or was in its longest standstill, as a clause."""
     ids = ", ".join(str(b) for b in r.blocked_replicas)
-    is_one, is_over = len(r.blocked_replicas) == 1, r.outcome != "open"
+    is_one, is_over = len(r.blocked_replicas) == 1, not stands_still(r)
     brokers = f"broker {ids}" if is_one else f"brokers {ids}"
     are = ("was" if is_one else "were") if is_over else "is" if is_one else "are"
     do = "did" if is_over else "does" if is_one else "do"

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from rebalance_audit.domain.detect.reassignments import REASSIGNMENT_RULES, detect_reassignments, removable_since
+from rebalance_audit.domain.incidents.titles import title
+from rebalance_audit.domain.incidents.troubles import Trouble
 from rebalance_audit.domain.model import Finding
 from rebalance_audit.domain.reassign import ReassignmentHistory
 from tests.domain.reassign.stories import MetadataStory
@@ -175,6 +177,17 @@ def test_the_stall_says_in_one_sentence_what_to_do() -> None:
     )
     assert finding.advice is not None
     assert finding.advice.startswith("Start broker 5, or cancel the reassignment: ")
+
+
+def test_a_standstill_is_over_when_the_move_goes_on() -> None:
+    story = asked().at(11_000).fenced(5).at(200_000).fenced(5, is_fenced=False).change(isr=(0, 1, 2, 5))
+    history = story.at(210_000).no_op().history()
+    assert [r.outcome for r in history.reassignments] == ["open"]
+    why = "broker 5, where it should go, was down or fenced"
+    (finding,) = detect_reassignments(history)
+    assert finding.title == f"The reassignment of orders-0 made no progress for 3 min 10 s: {why}"
+    trouble = Trouble(kind="reassignment", reassignments=list(history.reassignments))
+    assert title(trouble, ()) == f"Reassignment of orders-0 was stalled for 3 min 10 s: {why}"
 
 
 @pytest.mark.parametrize(
