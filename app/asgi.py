@@ -5,8 +5,11 @@ from __future__ import annotations
 import streamlit as st
 from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.starlette import App
+
+from app.pictures import ADDRESS, incident_svg
 
 _OF_STREAMLIT = frozenset({"_stcore", "app", "auth", "component", "media", "static"})
 """First names of addresses that are no page's."""
@@ -23,8 +26,7 @@ class OneName:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        base = f"/{str(st.get_option('server.baseUrlPath')).strip('/')}"
-        inside = scope["path"].removeprefix(base) if scope["type"] == "http" else ""
+        inside = scope["path"].removeprefix(_base()) if scope["type"] == "http" else ""
         *above, _ = inside.strip("/").split("/")
         if not above or above[0] in _OF_STREAMLIT:
             await self._app(scope, receive, send)
@@ -46,4 +48,10 @@ class OneName:
         await self._app(scope, receive, sending)
 
 
-app = App("main.py", middleware=[Middleware(OneName)])
+def _base() -> str:
+    """What stands before every address, as `/audit`; empty at the root."""
+    name = str(st.get_option("server.baseUrlPath")).strip("/")
+    return f"/{name}" if name else ""
+
+
+app = App("main.py", routes=[Route(f"{_base()}/{ADDRESS}", incident_svg)], middleware=[Middleware(OneName)])

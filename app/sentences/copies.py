@@ -37,8 +37,17 @@ def for_chat(i: IncidentRow, subject: str, now_ms: int, tz: tzinfo, url: str) ->
     return "\n".join([*lines, url])
 
 
-def postmortem(i: IncidentRow, subject: str, costs: Sequence[GroupCost], now_ms: int, tz: tzinfo, url: str) -> str:
-    """Summary, impact, time line, and headings for what only people know."""
+def postmortem(
+    i: IncidentRow,
+    subject: str,
+    costs: Sequence[GroupCost],
+    now_ms: int,
+    tz: tzinfo,
+    url: str,
+    picture_url: str | None = None,
+) -> str:
+    """Summary, impact, time line, and headings for what only people know. `picture_url`: where its picture is, if there
+    is an address that a wiki can show."""
     tier = words.TIER_WORDS[i.root_cause_tier] if i.root_cause_tier != "unknown" else ""
     parts = [
         f"# {_safe(subject)}: {_safe(words.utc_in(i.title, tz))}",
@@ -59,7 +68,9 @@ def postmortem(i: IncidentRow, subject: str, costs: Sequence[GroupCost], now_ms:
         else "No group rebalanced because of it.",
         "## Time line",
         "\n".join(f"- {words.instant(link.at_ms, tz)}: {_safe(link.what)}" for link in i.chain),
-        "*Picture: save it with the button PNG of the page below, and put it here.*",
+        "*Picture: save it with the button PNG of the page below, and put it here.*"
+        if picture_url is None
+        else f"![Time line of the incident]({picture_url})",
         "## Cause",
         _safe("".join(blamed(i))) + (f" ({tier})" if tier else ""),
         "## What to do",

@@ -4,18 +4,16 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import charts, clock, hands, page, panels, sentences, words
+from app import clock, hands, page, panels, sentences, words
 from app.answers.evidence import places_in_words
-from app.answers.rows import GroupCost, IncidentRow, Rebalance, Span
+from app.answers.rows import GroupCost, IncidentRow
 from app.answers.runbook import rule_title, runbook
 from app.charts import bars
+from app.pictures import ADDRESS, around, incident_picture, is_served
 from app.words import Html, fill
 
-MOST_GROUPS = 6
 MOST_CHAIN = 40
 MOST_KNOWN_BY = 3
-MOST_REBALANCES = 200
-ALERTS_SOON_MS = 60_000
 
 
 def state_line(i: IncidentRow) -> Html:
@@ -52,21 +50,6 @@ def cost_line(i: IncidentRow) -> Html:
     )
 
 
-def histories(i: IncidentRow, costs: list[GroupCost]) -> list[tuple[str, list[Rebalance]]]:
-    """The costliest groups, each with its rebalances around the incident."""
-    around = Span(from_ms=i.first_at_ms, to_ms=i.last_at_ms)
-    groups = [c.group_id for c in costs] or list(i.group_ids)
-    return [(g, reader.rebalances_around(i.cluster_id, g, around, MOST_REBALANCES)) for g in groups[:MOST_GROUPS]]
-
-
-def around(i: IncidentRow) -> Span:
-    """The time to draw: the whole incident, the alerts that went out meanwhile, and some room."""
-    length = i.last_at_ms - i.first_at_ms
-    soon = [a.at_ms for a in alerts or () if a.at_ms <= i.last_at_ms + length + ALERTS_SOON_MS]
-    room = max(1_500, length // 14)
-    return Span(from_ms=i.first_at_ms - room, to_ms=max([i.last_at_ms, *soon]) + room)
-
-
 def alerted() -> None:
     """Who was alerted, and when, even if that was long after the end of the picture."""
     if alerts is None:
@@ -88,17 +71,8 @@ def alerted() -> None:
     )
 
 
-def picture(i: IncidentRow, groups: list[tuple[str, list[Rebalance]]]) -> None:
-    own = set(i.rebalance_ids)
-    mine = [r for _, some in groups for r in some if r.rebalance_id in own]
-    scrub = charts.worst_moment(mine, (i.first_at_ms + i.last_at_ms) // 2)
-    span = around(i)
-    tasks = [t for g, _ in groups for t in reader.connect_tasks(i.cluster_id, g, span)]
-    moves = reader.reassignments_with_steps(i.cluster_id, i.reassignment_ids) if i.reassignment_ids else []
-    marks = reader.marks(span, cluster_id=i.cluster_id, group_ids=i.group_ids or None)
-    drawn = charts.incident_time_line(
-        groups, own, i.chain, tasks, moves, marks, alerts or [], span.from_ms, span.to_ms, scrub
-    )
+def picture(i: IncidentRow) -> None:
+    drawn, marks = incident_picture(reader, i, costs, alerts)
     if not drawn.lanes:
         if i.cost_seconds is not None:
             page.note("Not drawn: it is not known when anything stood still.")
@@ -214,7 +188,7 @@ if found.advice:
     answer["What to do"] = words.with_code(words.cut(found.advice, 800))
 with st.container(key="answer"):
     page.facts(answer)
-picture(found, histories(found, costs))
+picture(found)
 story = words.cut(words.utc_in(words.visible(sentences.story(found)), page.zone()), 1200)
 page.say("{story}", story=story)
 first_moves = found.reassignment_ids[:3]
@@ -228,18 +202,16 @@ with st.container(horizontal=True, vertical_alignment="center"):
         move = words.cut(words.visible(moved.get(reassignment_id, "replicas")), 40)
         page.link(f"Move of {move}", "reassignment", cluster=found.cluster_id, reassignment=reassignment_id)
     only = found.group_ids[0] if len(found.group_ids) == 1 else None
-    page.outward(around(found), cluster=found.cluster_id, incident=found.incident_id, group=only)
+    page.outward(around(found, alerts), cluster=found.cluster_id, incident=found.incident_id, group=only)
     url = page.whole_address("incident", cluster=found.cluster_id, incident=found.incident_id)
     tz = page.zone()
     with st.popover("Copy for chat"):
         st.code(sentences.for_chat(found, subject, clock.now_ms(), tz, url), language=None, wrap_lines=True)
     with st.popover("Copy as postmortem"):
-        st.code(
-            sentences.postmortem(found, subject, costs, clock.now_ms(), tz, url),
-            language="markdown",
-            wrap_lines=True,
-            height=420,
-        )
+        named = {"cluster": found.cluster_id, "incident": found.incident_id, "zone": page.zone_name()}
+        drawn = page.whole_address(ADDRESS, **named) if is_served() else None
+        text = sentences.postmortem(found, subject, costs, clock.now_ms(), tz, url, drawn)
+        st.code(text, language="markdown", wrap_lines=True, height=420)
 hands.answers(reader, found, is_over=found.status == "over")
 chain(found)
 alerted()
@@ -247,5 +219,5 @@ costs_by_group(costs)
 findings(found)
 if len(found.group_ids) == 1:
     changes = reader.changes(found.cluster_id, found.group_ids[0])
-    panels.would_have_helped(reader, changes, around(found), found.unit)
+    panels.would_have_helped(reader, changes, around(found, alerts), found.unit)
 evidence(found)

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -539,6 +540,13 @@ def test_what_is_copied_of_an_incident_leads_back_to_it(page: Any, address: str)
         page.wait_for_selector('[data-testid="stCode"]', state="detached")
         copied = text.splitlines()[-1].removeprefix(lead)
         assert copied.startswith(f"{address}/incident?cluster=")
+    (of_picture,) = re.findall(r"!\[Time line of the incident\]\((.+)\)", text)
+    size = page.evaluate(
+        "src => new Promise((done, failed) => { const image = new Image(); image.onerror = failed;"
+        " image.onload = () => done(image.naturalWidth); image.src = src; })",
+        of_picture,
+    )
+    assert size == 1_000, "the picture opens"
     page.goto(copied)
     settled(page)
     assert page.title() == title
