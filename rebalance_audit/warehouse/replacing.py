@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from rebalance_audit.warehouse.arrow_tables import no_rows, whole
 from rebalance_audit.warehouse.comparing import agreeing, differing_rows, hash_of, is_few, of_keys
 from rebalance_audit.warehouse.comparing_on_disk import Places, compared_on_disk
-from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, in_order, most_rows, soon_replaced
+from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, in_order, leading_column, most_rows, soon_replaced
 from rebalance_audit.warehouse.footers import row_count_in, row_group_bytes
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import Least, is_soon_replaced, row_groups_of
+from rebalance_audit.warehouse.row_groups import Least, is_soon_replaced, least_text, row_groups_of
 from rebalance_audit.warehouse.rows_in_files import FileWriter, in_tables_of, other_rows, row_groups, rows_in
 from rebalance_audit.warehouse.short_lived_rows import LeafWriter
 from rebalance_audit.warehouse.storage import relation
@@ -142,10 +142,12 @@ def _by_file(rows: pa.Table) -> dict[str, list[int]]:
 
 def _part_of(writer: FileWriter, places: Mapping[str, Places]) -> list[pa.Table | str]:
     """Some rows of files: a file by its name if all of its rows are meant, else its rows, in new files where they are
-    many."""
+    many. Files are named by chance: taken as they come, a new file would have the last groups of one and the first ones
+    of another, and might hold any group."""
     fresh: list[pa.Table | str] = [file for file, at in places.items() if len(at) == row_count_in(file)]
-    whole_files = set(fresh)
-    some = {file: at for file, at in places.items() if file not in whole_files}
+    by = leading_column(writer.table)
+    in_order_of_rows = sorted({*places} - {*fresh}, key=lambda file: (least_text(file, by), file))
+    some = {file: places[file] for file in in_order_of_rows}
     most = most_rows(writer.table, is_soon_replaced=False)
     for rows in in_tables_of(rows_in(some, writer.schema), most):
         if rows.num_rows < most:

@@ -124,6 +124,11 @@ def held_in(file: str, column: str | None) -> tuple[ColumnOfGroup, ...]:
     return tuple(map(ColumnOfGroup._make, known(file, f"held {column}", lambda: _held_in(file, column))))
 
 
+def least_text(file: str, column: str) -> str:
+    """The least value of the column in a file, as text; of none the empty one."""
+    return min((str(held.first) for held in held_in(file, column) if held.first is not None), default="")
+
+
 def _held_in(file: str, column: str | None) -> tuple[ColumnOfGroup, ...]:
     metadata = footer(file)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]

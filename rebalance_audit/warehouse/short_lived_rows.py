@@ -23,9 +23,9 @@ from rebalance_audit.warehouse.row_groups import (
     SOON_REPLACED_ROWS,
     TAIL,
     TAIL_ROWS,
-    held_in,
     is_soon_replaced,
     is_tail,
+    least_text,
 )
 from rebalance_audit.warehouse.rows_in_files import FileWriter, other_rows, row_groups
 
@@ -142,7 +142,7 @@ class LeafWriter:
     def _add_to_many_leaves(self, gone: Mapping[str, Places], arriving: pa.Table) -> None:
         """Neighbouring leaves, and what is left of tails, become one file with the new rows between them."""
         by, is_new = leading_column(self.writer.table), "is new"
-        first = {file: _first(file, by) for file in gone if not is_tail(file)}
+        first = {file: least_text(file, by) for file in gone if not is_tail(file)}
         leaves = sorted(first, key=lambda file: (first[file], file))
         tails = {file: places for file, places in gone.items() if is_tail(file)}
         loose = pa.concat_tables([arriving, *self._left_of(tails)])
@@ -171,8 +171,3 @@ def _even_parts(rows: pa.Table, most: int) -> Iterator[pa.Table]:
     parts = -(-rows.num_rows // most)
     size = -(-rows.num_rows // parts) if parts else 0
     return (rows.slice(part * size, size) for part in range(parts))
-
-
-def _first(file: str, column: str) -> str:
-    """The least value of the column; of none the empty one."""
-    return min((str(held.first) for held in held_in(file, column) if held.first is not None), default="")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -25,7 +24,14 @@ from rebalance_audit.warehouse.arrow_tables import whole
 from rebalance_audit.warehouse.file_sizes import ASKED_FOR_GROUPS, in_order, is_appended, leading_column, most_rows
 from rebalance_audit.warehouse.footers import footer
 from rebalance_audit.warehouse.kept_columns import put_rows
-from rebalance_audit.warehouse.row_groups import SOON_REPLACED, SOON_REPLACED_ROWS, held_in, is_soon_replaced, is_tail
+from rebalance_audit.warehouse.row_groups import (
+    SOON_REPLACED,
+    SOON_REPLACED_ROWS,
+    held_in,
+    is_soon_replaced,
+    is_tail,
+    least_text,
+)
 from rebalance_audit.warehouse.spreading import Spread, spread_over
 from rebalance_audit.warehouse.storage import located
 
@@ -151,7 +157,8 @@ def portions_of(table: str, files: Sequence[str], joined_rows: int) -> list[Port
     """All rows of these files, one portion after the other, in the order of the groups."""
     if table.startswith("bronze."):  # no row names its group, and every partition's offsets begin anew
         first = tables.BY_NAME[table].key[0]
-        return list(map(Portion, _cut_by_rows(sorted(files, key=partial(_least, first)), joined_rows)))
+        in_order_of_rows = sorted(files, key=lambda file: (least_text(file, first), file))
+        return list(map(Portion, _cut_by_rows(in_order_of_rows, joined_rows)))
     by = leading_column(table)
     bounds = _cuts(files, by, joined_rows * _AT_ONCE)
     return [
@@ -194,10 +201,6 @@ def joined_in_tasks(spread: Spread, table: str, tiers: Sequence[Tier], schema: p
             yield pa.RecordBatch.from_pydict({"file": [file]}, _FILE)
 
     return sorted(spread_over(spread, tasks, join, _FILE)["file"].to_pylist())
-
-
-def _least(column: str, file: str) -> tuple[str, str]:
-    return min((str(held.first) for held in held_in(file, column) if held.first is not None), default=""), file
 
 
 def _cut_by_rows(files: Sequence[str], rows_at_once: int) -> Iterator[list[str]]:

@@ -131,6 +131,31 @@ def test_of_many_staged_files_only_rows_that_are_new_are_written(
     assert not files & {file.name for file in staged}
 
 
+def test_new_rows_of_staged_files_lie_together_whatever_the_names_of_these(
+    warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def over(**titles: str) -> pa.Table:
+        rows = findings(**titles)
+        return rows.set_column(
+            rows.schema.get_field_index("status"), rows.schema.field("status"), pa.array(["resolved"] * len(rows))
+        )
+
+    names = [f"g{n:04}" for n in range(120)]
+    warehouse.append(FINDING, over(**dict.fromkeys(names[::2], "1")))
+    before = set(warehouse.files(FINDING))
+    staged = [tmp_path / f"{name}.parquet" for name in ("m", "z", "a")]
+    for at, file in enumerate(staged):
+        pq.write_table(over(**dict.fromkeys(names[40 * at : 40 * at + 40], "1")), file)
+    monkeypatch.setattr(replacing, "_IN_MEMORY_ROWS", 0)
+    monkeypatch.setattr(replacing, "most_rows", lambda table, *, is_soon_replaced: 15)
+    warehouse.replace(FINDING, sorted(map(str, staged)), keys(*names), ("t", 1))
+    new = [pq.read_table(file)["group_id"].to_pylist() for file in {*warehouse.files(FINDING)} - before]
+    assert sorted(name for part in new for name in part) == names[1::2]
+    assert sorted(map(len, new)) == [15] * 4
+    spans = sorted((min(part), max(part)) for part in new)
+    assert all(last < first for (_, last), (first, _) in pairwise(spans))
+
+
 def test_a_row_replaced_before_long_stays_in_the_file_of_its_neighbours(tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
     many = {f"g{n:04}": "1" for n in range(200)}
