@@ -22,7 +22,7 @@ from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.erased import digest_of, say_erased
 from rebalance_audit.warehouse.just_in import NOTES as JUST_IN
-from rebalance_audit.warehouse.known_footers import NOTE as FOOTERS
+from rebalance_audit.warehouse.known_footers import NOTES as FOOTERS
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 from spark_jobs.belonging import NOTES, belonging
 from spark_jobs.landed import LandedFiles
@@ -263,7 +263,7 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None
         elif name == "floors":
             note["groups"] = [place for place in note["groups"] if place != [cluster_id, group_id]]
             warehouse.remember(name, note)
-        elif name in (*NOTES, FOOTERS) or name.startswith(JUST_IN) or is_named(group_id, note):
+        elif name in (*NOTES, *FOOTERS) or name.startswith(JUST_IN) or is_named(group_id, note):
             warehouse.forget(name)  # what a stage remembers costs only work when it is lost
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.erased import EVERY_GROUP, NOTE, digest_of, say_erased
 from rebalance_audit.warehouse.just_in import NOTES as JUST_IN
-from rebalance_audit.warehouse.known_footers import NOTE as FOOTERS
+from rebalance_audit.warehouse.known_footers import NOTES as FOOTERS
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import NOTES
 from spark_jobs.erasing import RECORD, SENT, UNDER_WAY, begun_in, erase_subject, forget_messages, is_named, naming
@@ -62,7 +62,7 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str) -> None:
             warehouse.remember(name, {part: _without(cluster_id, value) for part, value in note.items()})
         elif name == "floors" and note:
             warehouse.remember(name, note | {"groups": _without(cluster_id, note["groups"])})
-        elif not note or name in (*NOTES, FOOTERS) or name.startswith(JUST_IN) or is_named(cluster_id, note):
+        elif not note or name in (*NOTES, *FOOTERS) or name.startswith(JUST_IN) or is_named(cluster_id, note):
             warehouse.forget(name)  # what a stage remembers costs only work when it is lost
 
 

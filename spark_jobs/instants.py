@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,8 @@ from rebalance_audit.domain.kinds import Outcome, RebalanceKind
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, no_rows, whole
 from rebalance_audit.warehouse.footers import row_group_bytes
 from rebalance_audit.warehouse.kept_columns import row_group
+from rebalance_audit.warehouse.known_footers import known
+from rebalance_audit.warehouse.row_groups import row_groups_of
 from spark_jobs.group_rows import GROUP, INSTANTS
 
 _REBALANCES = "silver.measured_rebalance"
@@ -25,6 +28,9 @@ TIMES = pa.schema(
     ]
 )
 """`first_at_ms` and `at_ms` as in HistoryStep; `counted_at_ms` by which rates count it, if it `is_counted`."""
+_SPAN_MS = 600_000
+_MOST_SPANS = 250
+"""A file with more is read. So many rows are in one that a process wrote with many others."""
 
 
 def times_of(files: Sequence[str]) -> pa.Table:
@@ -35,7 +41,7 @@ def times_of(files: Sequence[str]) -> pa.Table:
 def groups_within(files: Sequence[str], bounds: Mapping[str, tuple[int, int]]) -> pa.Table:
     """The groups with a rebalance in these files that counts after the first instant of its cluster, and not after the
     second. All clusters at once: each file has rows of many."""
-    times = times_of(files)
+    times = times_of([file for file in files if _may_count_within(file, bounds.values())])
     coded = times["cluster_id"].combine_chunks().dictionary_encode()
     nothing = (0, -1)
     of_clusters = np.array([bounds.get(name, nothing) for name in coded.dictionary.to_pylist()] or [nothing], np.int64)
@@ -51,8 +57,9 @@ def counts_within(
     """For each of these groups, how many of its rebalances in these files count in the window that ends where the
     evidence of its cluster does, or later."""
     counts = dict.fromkeys(places, 0)
-    times = times_of(files)
-    is_asked = pc.is_in(times["group_id"], pa.array([group_id for _, group_id in places], pa.string()))
+    groups = {group_id for _, group_id in places}
+    times = times_of(list(dict.fromkeys(group.file for group in row_groups_of(files, "group_id", groups))))
+    is_asked = pc.is_in(times["group_id"], pa.array(sorted(groups), pa.string()))
     times = times.filter(pc.and_(pc.and_(times["is_counted"], times["counted_at_ms"].is_valid()), is_asked))
     after = {cluster_id: until_ms.get(cluster_id, 0) - window_ms for cluster_id, _ in places}
     coded = times["cluster_id"].combine_chunks().dictionary_encode()
@@ -63,6 +70,23 @@ def counts_within(
         if (place := (row["cluster_id"], row["group_id"])) in counts:
             counts[place] = row["count_all"]
     return [counts[place] for place in places]
+
+
+def _may_count_within(file: str, bounds: Iterable[tuple[int, int]]) -> bool:
+    """Whether one of the file's rebalances may count within one of these bounds. A file of groups' last rebalances is
+    about all times, and hardly one of them is at the edge of a window."""
+    spans = known(file, f"counted {_SPAN_MS}", lambda: _spans(file))
+    if spans is None:
+        return True
+    return any(
+        bisect_left(spans, (after + 1) // _SPAN_MS) < bisect_right(spans, until // _SPAN_MS) for after, until in bounds
+    )
+
+
+def _spans(file: str) -> list[int] | None:
+    """The spans of ten minutes in which rebalances of the file count; None where these are many."""
+    spans = np.unique(_times_of(file)["counted_at_ms"].drop_null().to_numpy() // _SPAN_MS)
+    return spans.tolist() if len(spans) <= _MOST_SPANS else None
 
 
 @functools.lru_cache(maxsize=1_024)

@@ -79,6 +79,18 @@ class DeltaTables:
         self._file_lists[name, table.version] = found
         return found
 
+    def stored_among(self, files: Sequence[str]) -> list[str]:
+        """Those of these files, named as `files` names them, that tables have now."""
+        found = []
+        for file in files:
+            layer, _, rest = file.removeprefix(f"{self.location}/").partition("/")
+            noun, _, path = rest.partition("/")
+            if f"{layer}.{noun}" in tables.BY_NAME:
+                table = self._open_table(f"{layer}.{noun}")
+                if table is not None and path in table.files:
+                    found.append(file)
+        return found
+
     def transaction_version(self, name: str, app_id: str) -> int | None:
         """The last version this application committed to the table."""
         return self.transaction_versions(name, [app_id])[app_id]

@@ -101,13 +101,11 @@ class _ColumnNames:
     def of(self, file: str) -> Mapping[str, None] | None:
         return self._by_file.get(file)
 
-    def keep(self, file: str, names: Iterable[str]) -> Mapping[str, None]:
-        found = dict.fromkeys(names)
+    def keep(self, file: str, names: Iterable[str]) -> None:
         with self._lock:
-            self._by_file[file] = found
+            self._by_file[file] = dict.fromkeys(names)
             while len(self._by_file) > self.MOST_FILES:
                 self._by_file.popitem(last=False)
-        return found
 
     def let_go(self, file: str) -> None:
         with self._lock:
@@ -168,32 +166,30 @@ class _File(pq.ParquetFile):  # type: ignore[misc]
     """When a file is opened, pyarrow works out in Python which of its columns lie below which name: a quarter of the
     time. Files of a table have the same columns."""
 
-    _known: ClassVar[dict[tuple[tuple[str, ...], ...], Any]] = {}
+    _known: ClassVar[dict[tuple[tuple[str, ...], ...], tuple[Any, Mapping[str, None]]]] = {}
+    names: Mapping[str, None]
 
     def _build_nested_paths(self) -> Any:
         paths = tuple(map(tuple, self.reader.column_paths))
         if paths not in self._known:
-            self._known[paths] = super()._build_nested_paths()
-        return self._known[paths]
+            self._known[paths] = super()._build_nested_paths(), dict.fromkeys(path[0] for path in paths)
+        nested, self.names = self._known[paths]
+        return nested
 
 
 @functools.lru_cache(maxsize=16)
-def opened(file: str) -> pq.ParquetFile:
+def opened(file: str) -> _File:
     """A file to read from, one thread at a time. To open it takes as long as to read some columns of it; an open one
     keeps half a megabyte, if its table is wide."""
     fs, path = located(file)
-    return _File(path, filesystem=fs, metadata=_footers.of(file))
+    found = _File(path, filesystem=fs, metadata=_footers.of(file))
+    _column_names.keep(file, found.names)
+    return found
 
 
 def columns_of(file: str) -> Mapping[str, None]:
     """The names of a file's columns, in its order."""
-    return _column_names.of(file) or _column_names.keep(file, _names_in(footer(file)))
-
-
-def _names_in(metadata: pq.FileMetaData) -> Iterable[str]:
-    if not metadata.num_row_groups:
-        return list(metadata.schema.to_arrow_schema().names)
-    return (path.partition(".")[0] for path in column_paths(metadata))
+    return _column_names.of(file) or opened(file).names
 
 
 def parts_of(file: str, schema: pa.Schema, names: Iterable[str]) -> list[str]:

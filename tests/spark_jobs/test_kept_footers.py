@@ -21,9 +21,9 @@ from spark_jobs import kept_footers, pipeline
 TABLES = ("silver.measured_rebalance", "gold.rebalance", "gold.group")
 
 
-@pytest.fixture(autouse=True)
-def _always_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_footers, "BEHIND", 0)
+@pytest.fixture(autouse=True, params=[0, 100_000], ids=["the note of all", "the note of news"])
+def _behind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_footers, "BEHIND", request.param)
 
 
 def begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,8 @@ def test_the_note_says_what_the_footers_say(tmp_path: Path, monkeypatch: pytest.
     for _ in range(3):
         cluster.land(Landing(tmp_path), 6)
         pipeline.run(warehouse, engine="local")
-    noted = warehouse.recall(known_footers.NOTE)["files"]
+    [name] = {*warehouse.notes()} & {*known_footers.NOTES}
+    noted = warehouse.recall(name)["files"]
     assert len(noted) > 20
     assert {f"{tmp_path}/{name}" for name in noted} <= files_of(warehouse), "files that are gone leave the note"
     begin_anew(monkeypatch)
@@ -77,7 +78,8 @@ def test_a_run_from_the_note_makes_the_tables_of_one_without(tmp_path: Path, mon
             begin_anew(monkeypatch)
             warehouse = Warehouse.open(folder)
             if not with_note:
-                warehouse.forget(known_footers.NOTE)
+                for name in known_footers.NOTES:
+                    warehouse.forget(name)
         rows = [warehouse.read(name).to_pylist() for name in TABLES]
         said.append([sorted(json.dumps(row, sort_keys=True, default=str) for row in of_table) for of_table in rows])
     assert said[0] == said[1]
@@ -88,5 +90,23 @@ def test_a_note_of_another_form_is_not_used(tmp_path: Path, monkeypatch: pytest.
     file = str(tmp_path / "part-1.parquet")
     pq.write_table(pa.table({"group_id": ["a", "b"]}), file)
     note = {"form": 0, "files": {"part-1.parquet": {"held group_id": [[9, "x", "y", False, False]]}}}
-    known_footers.take_in(str(tmp_path), note)
+    known_footers.take_in(str(tmp_path), note, as_news=False)
     assert [(held.row_count, held.first, held.last) for held in held_in(file, "group_id")] == [(2, "a", "b")]
+
+
+def test_what_a_process_that_begins_adds_is_in_one_of_the_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_anew(monkeypatch)
+    cluster = GrowingCluster(groups=3, seed=2)
+    steps = [(1_000, {"footers-news"}), (1_000, {"footers-news"}), (0, {"footers"}), (1_000, {*known_footers.NOTES})]
+    for behind, expected in steps:
+        monkeypatch.setattr(known_footers, "BEHIND", behind)
+        warehouse = Warehouse.open(tmp_path, create=True)
+        cluster.land(Landing(tmp_path), 6)
+        pipeline.run(warehouse, engine="local")
+        begin_anew(monkeypatch)
+        assert {*warehouse.notes()} & {*known_footers.NOTES} == expected
+        noted = {file for name in known_footers.NOTES for file in warehouse.recall(name).get("files", {})}
+        stored = {file.removeprefix(f"{tmp_path}/") for file in warehouse.files("silver.measured_rebalance")}
+        assert stored <= noted
