@@ -19,7 +19,7 @@ from setuptools.command.build_py import build_py
 IS_COMPILED = os.environ.get("REBALANCE_AUDIT_COMPILE") == "1"
 DOMAIN = Path("rebalance_audit/domain")
 COMPILED = ("detect", "incidents", "log_lines", "measure", "reassign", "reconstruct", "replay")
-"""Those that become at least 1.15 times as quick; the others' work is in regular expressions, JSON and plain objects."""
+"""Those that become at least 1.15 times as quick; the others work on regular expressions, JSON, plain objects."""
 
 
 class BuildWithWhatIsRead(build_py):
