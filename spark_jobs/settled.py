@@ -19,6 +19,7 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import Belonging
+from spark_jobs.commits.shown import from_first_changed
 from spark_jobs.group_evidence import Clocks
 from spark_jobs.group_rows import GROUP, Place, places_table, relation_of_keys, rows_of_groups
 from spark_jobs.stages.stage import Batch, Run, added_files
@@ -136,10 +137,13 @@ def _note_marks(context: Run, batch: Batch, groups: pa.Table, news: dict[Place, 
     """Add the instants of changed marks. The groups of marks that are gone, so that nobody knows when they were."""
     key = list(tables.SILVER_COMMIT_MARK.key)
     since, until = batch.since[_MARKS], batch.until[_MARKS]
+    changed = context.warehouse.changed_keys(_MARKS, key, since, until)
+    bound = from_first_changed(changed)
+    marks = rows_of_groups(context.warehouse, _MARKS, [*key, "first_at_ms"], groups, version=until, bound=bound)
     with cursor() as db:
-        db.register("changed", context.warehouse.changed_keys(_MARKS, key, since, until))
+        db.register("changed", changed)
         db.register("wanted", groups)
-        db.register("mark", rows_of_groups(context.warehouse, _MARKS, [*key, "first_at_ms"], groups, version=until))
+        db.register("mark", marks)
         rows = db.execute(
             "SELECT cluster_id, group_id, min(first_at_ms), count(*) > count(first_at_ms) "
             "FROM (FROM changed SEMI JOIN wanted USING (cluster_id, group_id)) "

@@ -249,14 +249,18 @@ def _few(keys: pa.Table) -> dict[str, list[str | None]]:
 
 
 def _least(keys: pa.Table, since: str | None, few: Mapping[str, list[str | None]]) -> Least | None:
+    """The least wanted `since`; without it, of the keys' last number, which tells rows of a long history best: the
+    offset at which a mark begins."""
     of = next(iter(few))
-    if since is None or None in few[of]:
+    numbers = [field.name for field in keys.schema if pa.types.is_integer(field.type)]
+    column = since or next(reversed(numbers), None)
+    if column is None or None in few[of]:
         return None
     by_value: dict[str, Any] = {}
-    for value, least in zip(keys[of].to_pylist(), keys[since].to_pylist(), strict=True):
+    for value, least in zip(keys[of].to_pylist(), keys[column].to_pylist(), strict=True):
         before = by_value.setdefault(value, least)
         by_value[value] = None if None in (before, least) else min(before, least)
-    return Least(since, of, by_value)
+    return Least(column, of, by_value)
 
 
 def _join_others(writer: FileWriter, gone: Mapping[str, Places], read: Mapping[str, pa.Table]) -> list[str]:

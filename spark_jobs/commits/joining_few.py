@@ -15,8 +15,6 @@ import pyarrow as pa
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
-from rebalance_audit.warehouse.kept_columns import row_group
-from rebalance_audit.warehouse.row_groups import row_groups_of
 from spark_jobs.commits.joining import GROUP_PLACE, KEY, Joined
 
 FEW_ROWS = 2_000
@@ -61,28 +59,6 @@ def joined(partial: pa.Table, known: pa.Table, cut: pa.Table) -> Joined | None:
     rows = [_one_of(by_place[place]) for place in fresh]
     rows.sort(key=lambda mark: (*map(mark.__getitem__, tables.SILVER_COMMIT_MARK.key),))
     return Joined(rows_to_table("silver.commit_mark", rows), pa.Table.from_pylist(replaced, KEY))
-
-
-def last_records(files: Sequence[str], partial: pa.Table, cut: pa.Table) -> dict[str, int]:
-    """By group id, the offset of its last record before all that these files of bronze.record bring of its partition
-    of the offsets topic; -1 if there is none."""
-    first_new: dict[Place, int] = {}
-    for group in row_groups_of(files):
-        rows = row_group(group.file, group.number, ("cluster_id", "topic", "partition", "offset"))
-        for *where, offset in _values(rows, ("cluster_id", "topic", "partition", "offset")):
-            first_new[(*where,)] = min(offset, first_new.get((*where,), offset))
-    last_old: dict[tuple[Place, str], int] = {}
-    for *where, group_id in _values(partial, ("cluster_id", "offsets_topic", "offsets_partition", "group_id")):
-        if (*where,) in first_new:
-            last_old[(*where,), group_id] = _NO_RECORD
-    for *where, group_id, offset in _values(cut, ("cluster_id", "topic", "partition", "group_id", "offset")):
-        if (first := first_new.get((*where,))) is not None:
-            known = last_old.get(((*where,), group_id), _NO_RECORD)
-            last_old[(*where,), group_id] = max(known, offset) if offset < first else known
-    found: dict[str, int] = {}
-    for (_, group_id), offset in last_old.items():
-        found[group_id] = min(offset, found.get(group_id, offset))
-    return found
 
 
 def _values(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:

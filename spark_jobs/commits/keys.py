@@ -108,3 +108,10 @@ def _is_ascii(texts: pa.StringArray) -> Flags:
         return np.ones(len(texts), bool)
     high_bytes = np.concatenate([[0], np.cumsum(is_high)])[np.frombuffer(ends, np.int32)[: len(texts) + 1]]
     return high_bytes[1:] == high_bytes[:-1]
+
+
+def groups_of_commits(commits: pa.RecordBatch) -> pa.DictionaryArray:
+    keys = commits["key"]
+    encoded = keys if isinstance(keys, pa.DictionaryArray) else keys.dictionary_encode()
+    groups = groups_of(encoded.dictionary).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(groups.indices.take(encoded.indices), groups.dictionary)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import TypeAlias
 
 import duckdb
 import numpy as np
@@ -21,8 +20,15 @@ from rebalance_audit.warehouse.storage import relation
 from spark_jobs import record_files
 from spark_jobs.commits import joining, joining_few, partial_marks, shares
 from spark_jobs.commits.buffers import Ints
-from spark_jobs.commits.group_records import records_of_groups
-from spark_jobs.commits.keys import groups_of
+from spark_jobs.commits.concerned import (
+    DUCK_COMMITS,
+    PLACE,
+    Concerned,
+    groups_in,
+    last_records,
+    least_of,
+    records_of,
+)
 from spark_jobs.commits.partial_marks import PARTIAL_MARK
 from spark_jobs.commits.stretches import Boundaries, Place
 from spark_jobs.engine import ArrowTask, Engine, LocalEngine
@@ -30,42 +36,6 @@ from spark_jobs.floors import floors_of
 from spark_jobs.group_rows import GROUP, rows_of_groups
 from spark_jobs.stages.stage import Batch, Run, row_count
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table, row_groups, rows_for_driver
-
-_PLACE = ("cluster_id", "topic", "partition", "group_id")
-
-
-Concerned: TypeAlias = pa.Table | None
-"""(cluster, group) of the groups whose marks the news may change; None: any group."""
-_KEYS_AT_MOST = 100_000
-_NO_OFFSET = (1 << 63) - 1
-"""Beyond every offset."""
-
-
-def concerned_groups(files: Sequence[str], event_files: Sequence[str]) -> Concerned:
-    """Groups with commits or records in the news. If little is new they are few, and only their marks are made. None if
-    there are too many keys.
-    """
-    if not files:
-        return GROUP.empty_table()
-    with cursor() as db:
-        keys = db.execute(
-            f"SELECT DISTINCT cluster_id, key FROM {relation(files)} WHERE {_DUCK_COMMITS} LIMIT {_KEYS_AT_MOST + 1}"
-        ).to_arrow_table()
-        if keys.num_rows > _KEYS_AT_MOST:
-            return None
-        parts = [pa.table([keys["cluster_id"], groups_of(keys["key"].combine_chunks())], names=GROUP.names)]
-        if event_files:
-            of_events = f"SELECT cluster_id, group_id FROM {relation(event_files)} WHERE source_kind = 'record'"
-            parts.append(db.execute(of_events).to_arrow_table())
-    found = pa.concat_tables([part.cast(GROUP) for part in parts]).group_by(GROUP.names).aggregate([])
-    return found.filter(pc.is_valid(found["group_id"]))  # null: not decoded, so it is in silver.undecoded
-
-
-def group_records_of(context: Run, concerned: Concerned) -> pa.Table:
-    """Places of the known group records, by group. The events of this batch are committed already, so theirs are among
-    them."""
-    known = records_of_groups(context.warehouse, [*_PLACE, "offset"], concerned)
-    return known.sort_by([(column, "ascending") for column in (*_PLACE, "offset")])
 
 
 def boundaries_of_any(context: Run) -> Boundaries:
@@ -75,7 +45,7 @@ def boundaries_of_any(context: Run) -> Boundaries:
         return {}
     with cursor() as db:
         listed = db.execute(
-            f'SELECT {", ".join(_PLACE)}, list("offset") offset_list FROM {relation(files)} '
+            f'SELECT {", ".join(PLACE)}, list("offset") offset_list FROM {relation(files)} '
             "WHERE source_kind = 'record' GROUP BY ALL"
         ).to_arrow_table()
     return _by_place(listed)
@@ -83,11 +53,11 @@ def boundaries_of_any(context: Run) -> Boundaries:
 
 def boundaries_of(group_records: pa.Table) -> Boundaries:
     """Offsets of each group's records, in any order of rows: pyarrow promises none for the groups it returns."""
-    return _by_place(group_records.group_by(list(_PLACE)).aggregate([("offset", "list")]))
+    return _by_place(group_records.group_by(list(PLACE)).aggregate([("offset", "list")]))
 
 
 def _by_place(listed: pa.Table) -> Boundaries:
-    places = zip(*(listed.column(name).to_pylist() for name in _PLACE), strict=True)
+    places = zip(*(listed.column(name).to_pylist() for name in PLACE), strict=True)
     lists = listed.column("offset_list").combine_chunks()
     ends, offsets = lists.offsets.to_pylist(), lists.values.to_numpy()
     found: dict[Place, dict[str, Ints]] = {}
@@ -110,8 +80,9 @@ def commit_marks(
 ) -> None:
     """Marks of this batch, in the files `partial`, joined with the known ones. A mark that a new group record cuts in
     two is folded again from bronze. So a mark depends on what bronze holds, not on the order or the batches in which
-    that came. `group_records`: None where any group is concerned. `files`: those that the batch brought; None if these
-    are not all of its marks. Then the commit does not say that the batch is done, and transactions wait.
+    that came. `group_records`: as `records_behind` gives them; None where any group is concerned. `files`: those that
+    the batch brought; None if these are not all of its marks. Then the commit does not say that the batch is done, and
+    transactions wait.
     """
     uncertain = _transactional_groups(context, batch, files or ())
     floor = floors_of(context.warehouse, ("cluster_id", "topic", "partition"), "offset")
@@ -121,22 +92,25 @@ def commit_marks(
         boundaries = boundaries if concerned is None else boundaries_of_any(context)
         _commit_shares(context, batch, engine, partial, boundaries, uncertain, floor)
         return
+    groups = groups_in(concerned)
     if uncertain.num_rows:
-        more = uncertain.select(GROUP.names)
-        concerned = pa.concat_tables([concerned, more]).group_by(GROUP.names).aggregate([])
-        group_records = group_records_of(context, concerned)
+        groups = pa.concat_tables([groups, uncertain.select(GROUP.names)]).group_by(GROUP.names).aggregate([])
+        group_records = records_of(context, groups)
         boundaries = boundaries_of(group_records)
+    least = None if uncertain.num_rows else least_of(last_records(concerned, group_records))
     new = rows_for_driver(partial, PARTIAL_MARK)
-    joined = None if uncertain.num_rows else _joined_few(context, new, group_records, concerned, files)
+    joined = None if least is None else _joined_few(context, new, group_records, groups, least, files)
     if joined is None:
         with cursor() as db:
             inputs = {"partial": new, "cut": group_records, "uncertain": uncertain, "floor": floor}
             for name, data in inputs.items():
                 db.register(name, data)
-            least = None if files is None or uncertain.num_rows else _least(db, files, concerned)
-            again = _look_at_known(db, context, concerned, least)
+            again = _look_at_known(db, context, groups, least)
             if least is not None and again.num_rows:
-                again = _look_at_known(db, context, concerned, None)
+                group_records = records_of(context, groups)
+                boundaries = boundaries_of(group_records)
+                db.register("cut", group_records)
+                again = _look_at_known(db, context, groups, None)
             db.register("rebuilt", _rebuilt(context, batch, engine, again, boundaries))
             joined = joining.join(db)
     # Most are no one's yet: named all the same, so that few files are asked for them.
@@ -147,15 +121,17 @@ def commit_marks(
 
 
 def _joined_few(
-    context: Run, partial: pa.Table, group_records: pa.Table, concerned: pa.Table, files: Sequence[str] | None
+    context: Run,
+    partial: pa.Table,
+    group_records: pa.Table,
+    groups: pa.Table,
+    least: Least,
+    files: Sequence[str] | None,
 ) -> joining.Joined | None:
     """None where marks are many, or commits must be folded again."""
     if max(partial.num_rows, group_records.num_rows, 0 if files is None else row_count(files)) > joining_few.FEW_ROWS:
         return None
-    least = None
-    if files is not None:
-        least = _least_of(concerned, joining_few.last_records(files, partial, group_records))
-    known = rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned, bound=least)
+    known = rows_of_groups(context.warehouse, "silver.commit_mark", None, groups, bound=least)
     return None if known.num_rows > joining_few.FEW_ROWS else joining_few.joined(partial, known, group_records)
 
 
@@ -205,51 +181,14 @@ def _rebuilt(context: Run, batch: Batch, engine: Engine, again: pa.Table, bounda
     return pa.concat_tables([rest.cast(PARTIAL_MARK), whole])
 
 
-def _look_at_known(db: duckdb.DuckDBPyConnection, context: Run, concerned: pa.Table, least: Least | None) -> pa.Table:
+def _look_at_known(db: duckdb.DuckDBPyConnection, context: Run, groups: pa.Table, least: Least | None) -> pa.Table:
     """The groups whose commits are folded again. `least`: marks out of this bound are not looked at."""
-    db.register("known", rows_of_groups(context.warehouse, "silver.commit_mark", None, concerned, bound=least))
+    db.register("known", rows_of_groups(context.warehouse, "silver.commit_mark", None, groups, bound=least))
     joining.place_known(db)
     return joining.find_again(db)
 
 
-def _least(db: duckdb.DuckDBPyConnection, files: Sequence[str], concerned: pa.Table) -> Least:
-    """The bound on the known marks of each group that the news in these files may change, if no group is folded again.
-
-    All that is new in a partition of the offsets topic has the least new offset or a later one. What ends before the
-    last group record before that is in an earlier stretch than any new commit, and no new group record cuts it.
-    """
-    where = "cluster_id, topic, partition"
-    if not files:
-        return _least_of(concerned, {})
-    rows = db.execute(
-        f"""
-        WITH news AS (SELECT {where}, min("offset") AS first_new FROM {relation(files)} GROUP BY ALL),
-        place AS (
-            SELECT {where}, group_id FROM cut
-            UNION SELECT cluster_id, offsets_topic, offsets_partition, group_id FROM partial
-        ),
-        before AS (
-            SELECT {where}, group_id, max("offset") AS last_old FROM cut JOIN news USING ({where})
-            WHERE "offset" < first_new GROUP BY ALL
-        )
-        SELECT group_id, min(coalesce(last_old, -1)) FROM place JOIN news USING ({where})
-        LEFT JOIN before USING ({where}, group_id) GROUP BY group_id
-        """
-    ).fetchall()
-    return _least_of(concerned, dict(rows))
-
-
-def _least_of(concerned: pa.Table, last_records: Mapping[str, int]) -> Least:
-    """Marks that end behind these records of their groups; of groups without new evidence none."""
-    floors = dict.fromkeys(concerned["group_id"].to_pylist(), _NO_OFFSET)
-    return Least("last_offset", "group_id", floors | {group_id: at + 1 for group_id, at in last_records.items()})
-
-
-_DUCK_COMMITS = (
-    f"topic = '{OFFSETS_TOPIC}' AND copy = 0 AND NOT coalesce(is_control, false) "
-    "AND coalesce(key[1:2] IN ('\\x00\\x00'::BLOB, '\\x00\\x01'::BLOB), false)"
-)
-_TRANSACTIONAL = f"{_DUCK_COMMITS} AND coalesce(is_transactional, false)"
+_TRANSACTIONAL = f"{DUCK_COMMITS} AND coalesce(is_transactional, false)"
 _MARKER = f"topic = '{OFFSETS_TOPIC}' AND copy = 0 AND coalesce(is_control, false)"
 
 

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.reconstruct.standstills import LEAST_MS, MISSED_COMMITS, OPEN_AFTER_MS, SLACK_MS
+from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.row_groups import Least
 from spark_jobs.commits.group_records import records_of_groups
 from spark_jobs.group_rows import GROUP, Place, rows_of_groups
 from spark_jobs.stages.stage import Batch, Run
@@ -35,14 +37,37 @@ def groups_shown_anew(context: Run, batch: Batch) -> set[Place]:
         return set(zip(*(named[name].to_pylist() for name in GROUP.names), strict=True))
     changed = warehouse.changed_keys(_MARKS, _KEY, since, until)
     groups = changed.group_by(GROUP.names).aggregate([]).select(GROUP.names).cast(GROUP)
-    now = rows_of_groups(warehouse, _MARKS, _COLUMNS, groups, version=until)
+    from_changed = from_first_changed(changed)
     try:
-        before = rows_of_groups(warehouse, _MARKS, _COLUMNS, groups, version=since)
+        before = rows_of_groups(warehouse, _MARKS, _COLUMNS, groups, version=since, bound=from_changed)
+        now = rows_of_groups(warehouse, _MARKS, _COLUMNS, groups, version=until, bound=_that_may_be_silent(before))
     except (duckdb.IOException, FileNotFoundError):  # cleaned up meanwhile
-        before = now.slice(0, 0)
-    records = records_of_groups(warehouse, [*GROUP.names, "offset"], groups, batch.until["silver.group_event"])
+        now = before = arrow_schema(_MARKS).empty_table().select(_COLUMNS)
+    last = Least("offset", from_changed.of, from_changed.by_value)
+    records = records_of_groups(
+        warehouse, [*GROUP.names, "offset"], groups, batch.until["silver.group_event"], bound=last
+    )
     is_few = max(rows.num_rows for rows in (changed, now, before, records)) <= _FEW_ROWS
     return (_of_few if is_few else _of_many)(changed, now, before, records)
+
+
+def from_first_changed(changed: pa.Table) -> Least:
+    """The bound on marks which all of these keys are within: of a group with a long history they are its last ones."""
+    return _least_by_group("first_offset", changed)
+
+
+def _that_may_be_silent(before: pa.Table) -> Least:
+    """The bound within which are the marks that these became, and those that others go on long after."""
+    least = _least_by_group("last_at_ms", before)
+    return Least(
+        least.column, least.of, {group_id: at_ms - OPEN_AFTER_MS for group_id, at_ms in least.by_value.items()}
+    )
+
+
+def _least_by_group(column: str, rows: pa.Table, less: int = 0) -> Least:
+    least = rows.group_by("group_id").aggregate([(column, "min")])
+    listed = zip(least["group_id"].to_pylist(), least[f"{column}_min"].to_pylist(), strict=True)
+    return Least(column, "group_id", {group_id: value - less for group_id, value in listed})
 
 
 class _ShownMark(NamedTuple):

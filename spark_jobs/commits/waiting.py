@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.commits.keys import groups_of
+from spark_jobs.commits.keys import groups_of_commits
 from spark_jobs.group_rows import Place
 from spark_jobs.task_files import Flags, Numbers, flags_of, numbers_of
 
@@ -67,7 +67,7 @@ class WaitingCommits:
 
     def add(self, until: int, batches: Iterable[pa.RecordBatch], named: Iterable[Place]) -> None:
         """Add the commits and the evidence of these groups that came up to this version."""
-        fresh = [ReadCommits(until, batch, groups_in(batch)) for batch in batches if len(batch)]
+        fresh = [ReadCommits(until, batch, groups_of_commits(batch)) for batch in batches if len(batch)]
         spans = [pc.min_max(some.rows["timestamp_ms"]).as_py() for some in fresh]
         now_ms = max([*(span["max"] for span in spans), *self.asked_at_ms.values()], default=0)
         # A round that took long has commits from long before its end, which end pauses as well.
@@ -139,7 +139,7 @@ class Unfolded:
     def chosen(self, file: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         if not self.done:
             return rows
-        is_new = versions_of(rows, groups_in(rows), self.done, without=-1) < self.versions[file]
+        is_new = versions_of(rows, groups_of_commits(rows), self.done, without=-1) < self.versions[file]
         return rows if is_new.all() else rows.filter(pa.array(is_new))
 
 
@@ -162,13 +162,6 @@ def groups_named(event_files: Sequence[str]) -> set[Place] | None:
     with cursor() as db:
         found = db.execute(f"SELECT DISTINCT cluster_id, group_id FROM {relation(event_files)}").fetchall()
     return None if any(group_id is None for _, group_id in found) else set(found)
-
-
-def groups_in(commits: pa.RecordBatch) -> pa.DictionaryArray:
-    keys = commits["key"]
-    encoded = keys if isinstance(keys, pa.DictionaryArray) else keys.dictionary_encode()
-    groups = groups_of(encoded.dictionary).dictionary_encode()
-    return pa.DictionaryArray.from_arrays(groups.indices.take(encoded.indices), groups.dictionary)
 
 
 def versions_of(

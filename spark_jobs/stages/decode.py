@@ -23,13 +23,8 @@ import pyarrow as pa
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import WarehouseError
 from spark_jobs import record_files
-from spark_jobs.commits.marks import (
-    boundaries_of,
-    boundaries_of_any,
-    commit_marks,
-    concerned_groups,
-    group_records_of,
-)
+from spark_jobs.commits.concerned import concerned_by, concerned_groups, records_behind
+from spark_jobs.commits.marks import boundaries_of, boundaries_of_any, commit_marks
 from spark_jobs.commits.partial_marks import PARTIAL_MARK, fold
 from spark_jobs.commits.stretches import Boundaries
 from spark_jobs.commits.waiting import (
@@ -46,7 +41,7 @@ from spark_jobs.decoding.offset_commits import fold_commits
 from spark_jobs.decoding.other_records import decode_records
 from spark_jobs.decoding.output import COUNTS, DecodedFiles, DecodedRows
 from spark_jobs.engine import Engine
-from spark_jobs.group_rows import Place, places_table
+from spark_jobs.group_rows import Place
 from spark_jobs.plan import DECODE
 from spark_jobs.stages.stage import Batch, Run, next_batch, row_count
 from spark_jobs.task_files import WRITTEN, row_groups
@@ -83,7 +78,7 @@ def run(context: Run) -> bool:
         waiting = _waiting(context, batch, marked, new_files, named)
         is_behind = waiting is not None or marked["bronze.record"] < batch.since["bronze.record"]
         concerned = None if is_behind else concerned_groups(new_files, event_files)
-        group_records = None if concerned is None else group_records_of(context, concerned)
+        group_records = None if concerned is None else records_behind(context, concerned)
         boundaries: Boundaries | None = None
         if not is_behind:
             boundaries = boundaries_of_any(context) if group_records is None else boundaries_of(group_records)
@@ -96,7 +91,7 @@ def run(context: Run) -> bool:
             partial = written.files["mark"]
             commit_marks(context, batch, engine, partial, group_records, boundaries, concerned, new_files)
         elif waiting is not None:
-            _mark_awaited(context, batch, engine, waiting, folder)
+            _mark_awaited(context, batch, engine, waiting, folder, event_files)
         keep_ends(context.warehouse, batch.until["bronze.log_line"], ends, written.rows("end"))
     if waiting is None and is_behind:
         _catch_up(context, marked, batch.until)
@@ -131,22 +126,24 @@ def _waiting(
     return waiting
 
 
-def _mark_awaited(context: Run, batch: Batch, engine: Engine, waiting: WaitingCommits, folder: str) -> None:
+def _mark_awaited(
+    context: Run, batch: Batch, engine: Engine, waiting: WaitingCommits, folder: str, event_files: Sequence[str]
+) -> None:
     """Commits marks of the groups that are due. It is no part of what the commit of a batch says to be done:
-    what is done twice is folded again."""
-    group_records = group_records_of(context, places_table(waiting.due))
+    what is done twice is folded again. `event_files`: the events of this batch."""
+    rows = waiting.of_due()
+    concerned = concerned_by(rows, event_files)
+    group_records = records_behind(context, concerned)
     boundaries = boundaries_of(group_records)
     out = DecodedRows(folder)
-    rows = waiting.of_due()
     marks = fold(record_files.joined(rows), boundaries).marks if rows else PARTIAL_MARK.empty_table()
     for some in marks.to_batches():
         out.add("mark", some)
     written = DecodedFiles()
     for done in out.written():
         written.add(pa.Table.from_batches([done]))
-    if waiting.due:
-        due = places_table(waiting.due)
-        commit_marks(context, batch, engine, written.files["mark"], group_records, boundaries, due, None)
+    if concerned.num_rows:
+        commit_marks(context, batch, engine, written.files["mark"], group_records, boundaries, concerned, None)
     waiting.folded()
     keep_waiting(context.warehouse, waiting)
 
@@ -165,7 +162,7 @@ def _catch_up(context: Run, marked: Mapping[str, int], until: Mapping[str, int])
             # Which groups have records among them decides which marks they cut.
             written.add(engine.spread(_records_of(files), decode_records(folder), WRITTEN))
         concerned = concerned_groups(files, written.files["silver.group_event"])
-        group_records = None if concerned is None else group_records_of(context, concerned)
+        group_records = None if concerned is None else records_behind(context, concerned)
         boundaries = boundaries_of_any(context) if group_records is None else boundaries_of(group_records)
         if files:
             unfolded = unfolded_of(context.warehouse, marked[record], until[record])

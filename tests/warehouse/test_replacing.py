@@ -328,3 +328,32 @@ def test_a_column_of_the_table_may_be_named_place(tmp_path: Path) -> None:
     opened.append(table, rebalances(1, 2))
     opened.replace(table, rebalances(2, 3), keys("a"))
     assert sorted(opened.read(table, ["place"])["place"].to_pylist()) == [2, 3]
+
+
+def test_rows_of_a_long_history_are_told_apart_by_their_offset(tmp_path: Path) -> None:
+    """As marks of commits are: a group has very many, and those that change are its last ones."""
+    name = "silver.commit_mark"
+
+    def marks(**ends: tuple[int, int]) -> pa.Table:
+        return rows_to_table(
+            name,
+            [
+                {
+                    "cluster_id": "c", "group_id": key[0], "topic": "t", "partition": 0, "first_offset": int(key[1:]),
+                    "last_offset": last, "commit_count": count, "in_transaction": False,
+                }
+                for key, (last, count) in ends.items()
+            ],
+        )  # fmt: skip
+
+    warehouse = Warehouse.open(tmp_path, create=True)
+    warehouse.append(name, marks(a0=(9, 2), b0=(9, 2), a10=(19, 2), a20=(29, 2)))
+    warehouse.append(name, marks(a30=(30, 1), b40=(40, 1)))
+    of_keys = marks(a20=(0, 0), a30=(0, 0), b40=(0, 0), b50=(0, 0)).select(
+        ["cluster_id", "group_id", "topic", "partition", "first_offset"]
+    )
+    warehouse.replace(name, marks(a20=(29, 2), a30=(35, 5), b50=(50, 1)), of_keys, ("t", 1))
+    found = warehouse.read(name, ["group_id", "first_offset", "last_offset"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [
+        ("a", 0, 9), ("a", 10, 19), ("a", 20, 29), ("a", 30, 35), ("b", 0, 9), ("b", 50, 50),
+    ]  # fmt: skip

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-import pytest
 
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.queries import cursor
-from spark_jobs.commits import joining, joining_few, marks
+from spark_jobs.commits import joining, joining_few
 from spark_jobs.commits.partial_marks import PARTIAL_MARK
 from tests.spark_jobs.commits.test_marks import SCHEMA as CUT
 
@@ -98,22 +95,3 @@ def test_few_marks_are_joined_as_many_are() -> None:
         key = [(name, "ascending") for name in joining.KEY.names]
         assert found.replaced.sort_by(key) == expected.replaced.sort_by(key)
     assert 10 < joined_cases < 30
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_bound_on_known_marks_is_that_of_questions(seed: int, tmp_path: Path) -> None:
-    random = Random(seed)
-    partial, _, cut = a_case(random)
-    rows = [
-        {"cluster_id": "c", "topic": OFFSETS, "partition": partition, "offset": random.randrange(60)}
-        for partition in (0, 1, 7) if random.random() < 0.8 for _ in range(3)
-    ]  # fmt: skip
-    file = str(tmp_path / "record.parquet")
-    pq.write_table(rows_to_table("bronze.record", rows), file)
-    new, records = pa.Table.from_pylist(partial, PARTIAL_MARK), pa.table(list(map(list, zip(*cut, strict=True))), CUT)
-    concerned = pa.table({"cluster_id": ["c"] * 6, "group_id": [f"g{number}" for number in range(6)]})
-    with cursor() as db:
-        db.register("partial", new)
-        db.register("cut", records)
-        expected = marks._least(db, [file], concerned)
-    assert marks._least_of(concerned, joining_few.last_records([file], new, records)) == expected
