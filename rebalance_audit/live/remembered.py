@@ -24,6 +24,7 @@ from rebalance_audit.domain.incidents.broker_faults import ends_of_waiting
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS
 from rebalance_audit.domain.incidents.model import narrowed
 from rebalance_audit.domain.incidents.storm_before import StormBefore
+from rebalance_audit.domain.incidents.troubles import UNITING
 from rebalance_audit.domain.kinds import FindingStatus, MemberChange
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance
 from rebalance_audit.domain.numbers import happened_at_ms
@@ -85,7 +86,7 @@ class RememberedCluster:
     ) -> None:
         """What one group went through, as it was folded now. Unless it `is_whole`, what began before its first
         rebalance here goes on under the id that it had."""
-        now = [narrowed(rebalance) for rebalance in _since(rebalances, self._kept_since(group_id))]
+        now = [narrowed(rebalance) for rebalance in _since(rebalances, self._wanted_since(group_id, findings))]
         before = self._groups.get(group_id, ())
         same = next((at for at, (r, other) in enumerate(zip(now, before, strict=False)) if r != other), None)
         same = min(len(now), len(before)) if same is None else same
@@ -236,6 +237,17 @@ class RememberedCluster:
         known = self._incidents
         concerned = (known[incident_id] for incident_id in self._of_group.get(group_id, ()))
         return min([self.since_ms, *(i.first_at_ms for i in concerned if i.status == "open" and i.rebalance_ids)])
+
+    def _wanted_since(self, group_id: str, findings: Iterable[Finding]) -> int | None:
+        """From when on rebalances of the group are wanted: earlier than they are kept where a new finding makes one
+        trouble of several that began earlier."""
+        kept_ms = self._kept_since(group_id)
+        if kept_ms is None:
+            return None
+        known = {f for i in self._of_group.get(group_id, ()) for f in (self._incidents or {})[i].finding_ids}
+        new = (f for f in findings if f.rule_id in UNITING and f.finding_id not in known | self._past_findings)
+        begins = (f.first_seen_at_ms for f in new if f.status == FindingStatus.OPEN or f.last_seen_at_ms >= kept_ms)
+        return min([kept_ms, *(at_ms - MARGIN_MS for at_ms in begins if at_ms < kept_ms)])
 
     def _at_an_end(self, before_ms: int) -> set[str]:
         """Open incidents that may have ended since `before_ms` without any news."""

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from rebalance_audit.domain.detect import LimitsOf
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of, mark_row
 from rebalance_audit.domain.incidents.around import MARGIN_MS
+from rebalance_audit.domain.incidents.troubles import UNITING
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
@@ -75,7 +76,12 @@ def incidents_since(
 ) -> Incidents:
     """All that happened in clusters of which much is new, from a while before the news."""
     stored = KnownIncidents(warehouse)
-    since = stored.reaching_back({c: min(at_ms - MARGIN_MS, stored.open_since(c, at_ms)) for c, at_ms in news.items()})
+    since = _reaching_back(
+        warehouse,
+        versions,
+        stored,
+        {c: min(at_ms - MARGIN_MS, stored.open_since(c, at_ms)) for c, at_ms in news.items()},
+    )
     reader = _reader(warehouse, versions, since, stored, _BUCKETS_PER_TASK * engine.tasks_at_once)
     small = _small_tables(warehouse, versions, since, now_ms, leader_moves)
     asked = engine.share((reader, small))
@@ -91,6 +97,40 @@ def incidents_since(
         marks,
         scope_of("mark_id", _marks_of_evidence(warehouse, since), marks),
     )
+
+
+def _reaching_back(
+    warehouse: Warehouse, versions: Mapping[str, int], stored: KnownIncidents, from_ms: Mapping[str, int]
+) -> dict[str, int]:
+    """For each cluster the moment from which on everything is needed: where an incident reaches into it, or a finding
+    that makes one trouble of several and is in no incident yet, as around few news."""
+    since = stored.reaching_back(from_ms)
+    while earlier := _begins_of_new(warehouse, versions, stored, since):
+        since = stored.reaching_back(since | earlier)
+    return since
+
+
+def _begins_of_new(
+    warehouse: Warehouse, versions: Mapping[str, int], stored: KnownIncidents, since: Mapping[str, int]
+) -> dict[str, int]:
+    """By cluster the earlier moment from which on such findings need everything."""
+    files = warehouse.files(FINDINGS, versions[FINDINGS])
+    if not files:
+        return {}
+    with cursor() as db:
+        moment = f"coalesce({MOMENT_OF_CLUSTER}, first_seen_at_ms)"
+        found = db.execute(
+            f"SELECT cluster_id, finding_id, first_seen_at_ms - {MARGIN_MS} FROM {relation(files)} "
+            f"WHERE list_contains(?::VARCHAR[], rule_id) AND first_seen_at_ms < {moment} "
+            f"AND cluster_id IN (SELECT unnest(?::VARCHAR[])) AND (status = 'open' OR last_seen_at_ms >= {moment})",
+            [sorted(UNITING), *moment_params(since), list(since), *moment_params(since)],
+        ).fetchall()
+    known = {f for row in stored.since(since) for f in row["finding_ids"]} if found else set()
+    begins: dict[str, int] = {}
+    for cluster_id, finding_id, at_ms in found:
+        if finding_id not in known:
+            begins[cluster_id] = min(at_ms, begins.get(cluster_id, at_ms))
+    return begins
 
 
 def cluster_rows(

@@ -15,7 +15,7 @@ from rebalance_audit.domain.incidents.building import Alone, built, troubles_in
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode
 from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident
 from rebalance_audit.domain.incidents.storm_before import StormBefore
-from rebalance_audit.domain.incidents.troubles import DEPARTING, SAME_MOMENT_MS, Trouble, departures, growths
+from rebalance_audit.domain.incidents.troubles import DEPARTING, SAME_MOMENT_MS, UNITING, Trouble, departures, growths
 from rebalance_audit.domain.model import Finding
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 
@@ -154,6 +154,7 @@ def incidents_around(
         moves = _moves(chosen, fresh)
         met = groups | around.departed(_places(fresh)) | around.moved(moves, from_ms, apart=apart)
         reached_ms = min([from_ms, *(known.first_at_ms for known in gone.values() if _reaches(known, from_ms, storms))])
+        reached_ms = min([reached_ms, *_begins_of_new(chosen, gone.values(), from_ms)])
         has_moved = any(k.reassignment_ids for k in gone.values()) or any(m.reassignment_id for m in moves)
         if (_with_their_groups(met, gone.values()), reached_ms, apart or has_moved) == (asked, from_ms, apart):
             incidents, marks = built(rows, chosen, left)
@@ -207,6 +208,17 @@ def _reaches(known: KnownIncident, from_ms: int, storms: Mapping[str, StormBefor
     else, nor does one of these storms."""
     is_needed = _is_made_of_moves(known) and not any(_is_this(known, storm) for storm in storms.values())
     return is_needed and (known.is_open or known.last_at_ms >= from_ms)
+
+
+def _begins_of_new(chosen: Iterable[Trouble], gone: Collection[KnownIncident], from_ms: int) -> Iterator[int]:
+    """From when on everything is needed where a finding that makes one trouble of several began before `from_ms`, and
+    no incident has it yet: a member may have begun to come and go hours before it was found to do so."""
+    known = frozenset().union(*(incident.finding_ids for incident in gone))
+    for trouble in chosen:
+        for finding in trouble.findings:
+            is_new = finding.rule_id in UNITING and finding.finding_id not in known
+            if is_new and finding.first_seen_at_ms < from_ms and trouble.before is None:
+                yield finding.first_seen_at_ms - MARGIN_MS
 
 
 def _is_made_of_moves(known: KnownIncident) -> bool:

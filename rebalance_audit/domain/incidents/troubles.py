@@ -26,6 +26,9 @@ ONE_PLAN_MS = 60_000
 DEPARTING = frozenset({"deploy", "scaling", "connect_worker", "member_fault"})
 """Kinds of episodes in which members go. Groups that lost members in the same moment belong together."""
 
+UNITING = frozenset({"RB001", "RB005", "CN008"})
+"""Rules whose finding makes one trouble of all episodes that it is about, however far they lie apart."""
+
 PRECEDENCE = (
     "storm", "reassignment", "coordinator", "connect_worker", "member_fault", "removal", "deploy", "configuration",
     "subscription", "protocol", "client", "scaling", "unknown",
@@ -146,7 +149,7 @@ def _storms(rows: ClusterRows, episodes: Sequence[Episode]) -> Iterator[tuple[Ep
     for e in episodes:
         of_group[e.group_id].append(e)
     for group_id, finding in rows.findings:
-        if group_id is None or finding.rule_id not in ("RB001", "RB005", "CN008"):
+        if group_id is None or finding.rule_id not in UNITING:
             continue
         inside = [e for e in of_group[group_id] if _is_inside(e, finding)]
         for e in inside:
