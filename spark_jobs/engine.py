@@ -6,7 +6,7 @@ itself. So both engines run the same functions, and the tables are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Protocol, TypeVar
 
@@ -37,8 +37,11 @@ class Engine(Protocol):
     def share(self, value: Shared) -> Callable[[], Shared]:
         """Makes a value available to tasks: it is sent once to each place where they run."""
 
-    def spread(self, work: pa.Table, task: ArrowTask, out: pa.Schema) -> pa.Table:
-        """Runs the task on all rows of `work`, some rows at a time."""
+    def spread(
+        self, work: pa.Table, task: ArrowTask, out: pa.Schema, *, sizes: Sequence[int] | None = None
+    ) -> pa.Table:
+        """Runs the task on all rows of `work`, some rows at a time. `sizes`: how much each row is beside the others,
+        where they are not about as much; none is 0."""
 
     def gather(self, work: pa.Table, pack: ArrowTask, fold: ArrowTask, out: pa.Schema, *, buckets: int) -> pa.Table:
         """Brings together the parcels (see PARCEL) that `pack` makes from `work`: those of one bucket go to one `fold`,
@@ -54,7 +57,9 @@ class LocalEngine:
     def share(self, value: Shared) -> Callable[[], Shared]:
         return lambda: value
 
-    def spread(self, work: pa.Table, task: ArrowTask, out: pa.Schema) -> pa.Table:
+    def spread(
+        self, work: pa.Table, task: ArrowTask, out: pa.Schema, *, sizes: Sequence[int] | None = None
+    ) -> pa.Table:
         return pa.Table.from_batches(list(task(iter(work.to_batches()))), out)
 
     def gather(self, work: pa.Table, pack: ArrowTask, fold: ArrowTask, out: pa.Schema, *, buckets: int) -> pa.Table:

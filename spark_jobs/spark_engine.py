@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -39,7 +40,13 @@ class SparkEngine:
         shared = self.session.sparkContext.broadcast(value)
         return lambda: shared.value
 
-    def spread(self, work: pa.Table, task: ArrowTask, out: pa.Schema) -> pa.Table:
+    def spread(
+        self, work: pa.Table, task: ArrowTask, out: pa.Schema, *, sizes: Sequence[int] | None = None
+    ) -> pa.Table:
+        if sizes is not None:
+            parts = _parts_of(work, sizes, self.tasks_at_once * _TIMES_AT_ONCE)
+            frame = self._in_tasks(parts, parts.num_rows).mapInArrow(_of_parts(task), from_arrow_schema(out))
+            return collected(frame).cast(out)
         return collected(self._parted(work).mapInArrow(task, from_arrow_schema(out))).cast(out)
 
     def gather(self, work: pa.Table, pack: ArrowTask, fold: ArrowTask, out: pa.Schema, *, buckets: int) -> pa.Table:
@@ -51,9 +58,29 @@ class SparkEngine:
         """The work in as many parts as it is to have tasks; neighbours stay together."""
         at_once = self.tasks_at_once
         tasks = min(max(at_once, work.num_rows // _ROWS_OF_A_TASK), at_once * _TIMES_AT_ONCE)
+        return self._in_tasks(work, tasks)
+
+    def _in_tasks(self, work: pa.Table, tasks: int) -> DataFrame:
         self.session.conf.set("spark.sql.leafNodeDefaultParallelism", tasks)
         # Not as a list of rows: Spark reads those in Python workers of another daemon, which takes three seconds.
         return self.session.createDataFrame(work)
+
+
+def _parts_of(work: pa.Table, sizes: Sequence[int], at_most: int) -> pa.Table:
+    """The work in so many parts of about one size, each a row with a list of rows: Spark cuts by their number alone.
+    Neighbours stay together."""
+    middles = np.cumsum(sizes) - np.array(sizes) / 2
+    of_row = (middles * at_most // sum(sizes)).astype(np.int64)
+    ends = [*(np.flatnonzero(np.diff(of_row)) + 1).tolist(), work.num_rows]
+    rows = pa.StructArray.from_arrays([column.combine_chunks() for column in work.columns], work.schema.names)
+    return pa.table({"rows": pa.ListArray.from_arrays(pa.array([0, *ends], pa.int32()), rows)})
+
+
+def _of_parts(task: ArrowTask) -> ArrowTask:
+    def run(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return task(pa.RecordBatch.from_struct_array(some["rows"].flatten()) for some in parts if some.num_rows)
+
+    return run
 
 
 def _said_by(error: Exception) -> str:

@@ -59,14 +59,17 @@ def keep_ends(warehouse: Warehouse, version: int, before: Ends, rows: pa.Table) 
     _ENDS[warehouse] = version, before | new
 
 
-def log_files_in(files: Sequence[str]) -> pa.Table:
-    """The work of the tasks that parse: log files with new lines, where these begin, and the files that hold them."""
+def log_files_in(files: Sequence[str]) -> tuple[pa.Table, list[int]]:
+    """The work of the tasks that parse: log files with new lines, where these begin, and the files that hold them; and
+    how many lines each has: a broker's log may have a thousand times as many as its neighbours."""
     with cursor() as db:
         found = db.execute(
-            "SELECT cluster_id, node, file_id, min(byte) from_byte, list(DISTINCT filename ORDER BY filename) held_in "
+            "SELECT cluster_id, node, file_id, min(byte) from_byte, list(DISTINCT filename ORDER BY filename) held_in, "
+            "count(*) line_count "
             f"FROM {relation(files, with_name=True)} GROUP BY ALL ORDER BY cluster_id, node, file_id"
         )
-        return found.to_arrow_table().cast(_LOG_FILE)
+        counted = found.to_arrow_table()
+        return counted.drop_columns("line_count").cast(_LOG_FILE), counted["line_count"].to_pylist()
 
 
 def parse_files(folder: str, older: Sequence[str], ends: Ends) -> ArrowTask:

@@ -68,9 +68,9 @@ def run(context: Run) -> bool:
             written.add(engine.spread(_records_of(new_files), decode_records(folder), WRITTEN))
         ends = ends_before(context.warehouse, batch.since["bronze.log_line"])
         if line_files:
-            work = log_files_in(line_files)
+            work, line_counts = log_files_in(line_files)
             older = _older(context, line_files, batch)
-            written.add(engine.spread(work, parse_files(folder, older, ends), WRITTEN))
+            written.add(engine.spread(work, parse_files(folder, older, ends), WRITTEN, sizes=line_counts))
         event_files = written.files["silver.group_event"]
         context.add("silver.group_event", event_files, batch.batch_id, batch.transaction)
 

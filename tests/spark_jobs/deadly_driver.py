@@ -9,7 +9,7 @@ executor and the worker that started it. So that this happens once, the task put
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -48,8 +48,10 @@ class DeadlyEngine(SparkEngine):
     folder = ""
     stage = ""
 
-    def spread(self, work: pa.Table, task: ArrowTask, out: pa.Schema) -> pa.Table:
-        return super().spread(work, deadly(task, self.folder, self.stage), out)
+    def spread(
+        self, work: pa.Table, task: ArrowTask, out: pa.Schema, *, sizes: Sequence[int] | None = None
+    ) -> pa.Table:
+        return super().spread(work, deadly(task, self.folder, self.stage), out, sizes=sizes)
 
     def gather(self, work: pa.Table, pack: ArrowTask, fold: ArrowTask, out: pa.Schema, *, buckets: int) -> pa.Table:
         return super().gather(work, pack, deadly(fold, self.folder, self.stage), out, buckets=buckets)

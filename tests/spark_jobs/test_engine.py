@@ -92,3 +92,16 @@ def test_much_work_has_more_tasks_than_run_at_once(rows: int, tasks: int, spark:
     assert len(parts) == tasks
     assert [first for first, _ in parts] == [sum(count for _, count in parts[:at]) for at in range(tasks)], "neighbours"
     assert max(count for _, count in parts) - min(count for _, count in parts) <= 1
+
+
+@pytest.mark.spark
+def test_rows_of_work_that_are_unlike_come_in_parts_of_about_one_size(spark: SparkSession) -> None:
+    def told(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names = [name for some in work for row in some.to_pylist() for name in (row["name"], *row["held_in"])]
+        yield pa.RecordBatch.from_pydict({"text": [" ".join(names)]})
+
+    engine = SparkEngine(spark)
+    assert engine.tasks_at_once == 4
+    work = pa.table({"name": ["a", "b", "c", "d", "e"], "held_in": [["x"], [], ["x", "y"], [], ["y"]]})
+    found = engine.spread(work, told, OUT, sizes=[1, 1, 1, 1, 60])  # 32 tasks would have 2 each
+    assert sorted(found["text"].to_pylist()) == ["a x b", "c x y d", "e y"]
