@@ -26,7 +26,14 @@ from rebalance_audit.warehouse.footers import (
     row_group_bytes,
 )
 from rebalance_audit.warehouse.known_values import let_values_go, note_values, rename_values
-from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, Least, WantedValues, row_count_of, row_groups_of
+from rebalance_audit.warehouse.row_groups import (
+    ROW_GROUP_ROWS,
+    Least,
+    WantedValues,
+    held_in,
+    row_count_of,
+    row_groups_of,
+)
 from rebalance_audit.warehouse.storage import located
 
 KEPT_BYTES = 96 << 20
@@ -154,6 +161,8 @@ def put_rows(table: str, file: str, rows: pa.Table) -> None:
     if not _is_keeping:
         return
     keep_footer(file, footers[0], rows.schema.names)
+    if "group_id" in rows.schema.names:
+        held_in(file, "group_id")  # a fact that the next process asks for
     for number, first_row in enumerate(range(0, rows.num_rows, ROW_GROUP_ROWS)):
         note_values(file, number, rows.slice(first_row, ROW_GROUP_ROWS))
     if 0 < rows.num_rows <= ROW_GROUP_ROWS and rows.get_total_buffer_size() <= SMALL_BYTES:

@@ -3,7 +3,8 @@
 A table has a file for some hundred rows. To find those that may hold some groups, a process that begins would open
 each of them, a millisecond or two for a file of 155 columns. A file never changes, and its name is never given again.
 One note has what is known of all files. It is written now and then; what it lacks is in the other one, which is written
-at every run. They have the least and the greatest group of files; so `erase` removes them.
+at every run. They have the least and the greatest group of files; so `erase` removes them. Which groups are in a row
+group (`known_values`) is in them as well.
 """
 
 from __future__ import annotations
@@ -46,6 +47,18 @@ class _FooterFacts:
                 gone, _ = self._by_file.popitem(last=False)
                 self._fresh.pop(gone, None)
 
+    def rename(self, file: str, other: str) -> None:
+        with self._lock:
+            if (facts := self._by_file.pop(file, None)) is not None:
+                self._by_file[other] = facts
+                self._fresh.pop(file, None)
+                self._fresh[other] = True
+
+    def let_go(self, file: str) -> None:
+        with self._lock:
+            self._by_file.pop(file, None)
+            self._fresh.pop(file, None)
+
     def add_noted(self, facts: Mapping[str, Facts], *, as_news: bool) -> None:
         with self._lock:
             for file, of_file in facts.items():
@@ -77,6 +90,25 @@ def known(file: str, asked: str, make: Callable[[], Any]) -> Any:
         _known.add(file, asked, made)
         return made
     return facts[asked]
+
+
+def fact(file: str, asked: str) -> Any:
+    """What was added, or noted; None if it is not known."""
+    return _known.of(file).get(asked)
+
+
+def add(file: str, asked: str, what: Any) -> None:
+    _known.add(file, asked, what)
+
+
+def rename(file: str, other: str) -> None:
+    """The file has another name now."""
+    _known.rename(file, other)
+
+
+def let_go(file: str) -> None:
+    """Nobody is expected to ask for the file again."""
+    _known.let_go(file)
 
 
 def _is_json(fact: Any) -> bool:

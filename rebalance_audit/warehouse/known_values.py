@@ -1,12 +1,15 @@
-"""Which groups, rebalances, findings and incidents are in row groups that this process read or wrote.
+"""Which groups, rebalances, findings and incidents are in row groups that were read or written.
 
 Their first and last value say little of a small file: a commit's rows are of groups from everywhere. What is known here
-is every value, eight bytes for each, so that a row group without a wanted one is not read again. A file never changes.
+is every value, four bytes for each, so that a row group without a wanted one is not read again. A file never changes.
+The groups are noted with what footers say (`known_footers`), so that a process that begins knows them, too.
 """
 
 from __future__ import annotations
 
+import base64
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -15,14 +18,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rebalance_audit.warehouse import known_footers
+
 COLUMNS: Final = ("group_id", "rebalance_id", "finding_id", "incident_id", "mark_id")
 """By these columns few rows are asked for among many."""
+_NOTED = COLUMNS[0]
 KNOWN_BYTES = 16 << 20
 """Of all of them; files that were asked about least recently go first."""
 _BYTES_BESIDE = 200
 """Of an array, beside its numbers."""
 
-Hashes = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint32]
 
 
 class _Known:
@@ -69,27 +75,49 @@ def _bytes_of(held: Mapping[tuple[int, str], Hashes]) -> int:
 _known = _Known()
 
 
+def hash_of(value: str) -> int:
+    """The same in every process. Those of different values may be alike."""
+    return zlib.crc32(value.encode())
+
+
 def hashes_of(values: Iterable[str]) -> Hashes:
-    """Sorted numbers, one for each value; those of different values may be alike."""
-    return np.unique(np.fromiter(map(hash, values), np.int64))
+    """Sorted numbers, one for each value."""
+    return np.unique(np.fromiter(map(zlib.crc32, map(str.encode, values)), np.uint32))
 
 
 def note_values(file: str, number: int, rows: pa.Table) -> None:
     """Keeps what these rows, all of a row group, hold in their columns of COLUMNS."""
     there = rows.schema.names  # made anew whenever it is asked for
     for name in COLUMNS:
-        if name in there and _known.of(file, number, name) is None:
-            _known.keep(file, number, name, hashes_of({*rows[name].to_pylist()} - {None}))
+        if name in there and _of(file, number, name) is None:
+            hashes = hashes_of({*rows[name].to_pylist()} - {None})
+            _known.keep(file, number, name, hashes)
+            if name == _NOTED:
+                known_footers.add(file, _fact(number), base64.b64encode(hashes.astype("<u4").tobytes()).decode())
+
+
+def _fact(number: int) -> str:
+    return f"values {_NOTED} {number}"
+
+
+def _of(file: str, number: int, column: str) -> Hashes | None:
+    found = _known.of(file, number, column)
+    if found is None and column == _NOTED and (noted := known_footers.fact(file, _fact(number))) is not None:
+        found = np.frombuffer(base64.b64decode(noted), "<u4")
+        _known.keep(file, number, column, found)
+    return found
 
 
 def rename_values(file: str, other: str) -> None:
     """The file has another name now."""
     _known.rename(file, other)
+    known_footers.rename(file, other)
 
 
 def let_values_go(file: str) -> None:
     """Nobody is expected to ask for the file again."""
     _known.let_go(file)
+    known_footers.let_go(file)
 
 
 def may_have(file: str, number: int, column: str, wanted: Hashes) -> bool:
@@ -100,7 +128,7 @@ def may_have(file: str, number: int, column: str, wanted: Hashes) -> bool:
 
 def places_among(file: str, number: int, column: str, wanted: Hashes) -> npt.NDArray[np.int64] | None:
     """The places, in these sorted hashes, of those that are in the column of this row group; None: not known."""
-    known = _known.of(file, number, column)
+    known = _of(file, number, column)
     if known is None:
         return None
     if len(known) == 0 or len(wanted) == 0:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.footers import column_paths, footer
 from rebalance_audit.warehouse.known_footers import known
-from rebalance_audit.warehouse.known_values import Hashes, hashes_of, may_have, places_among
+from rebalance_audit.warehouse.known_values import Hashes, hash_of, hashes_of, may_have, places_among
 
 ROW_GROUP_ROWS = 1_000
 """Rows per row group in a table that is read by few groups or keys at a time."""
@@ -210,8 +210,8 @@ class Least:
         hashes = hashes_of(values)
         by_hash: dict[int, Any] = {}
         for value, floor in self.by_value.items():
-            before = by_hash.setdefault(hash(value), floor)
-            by_hash[hash(value)] = None if None in (before, floor) else min(before, floor)
+            before = by_hash.setdefault(hash_of(value), floor)
+            by_hash[hash_of(value)] = None if None in (before, floor) else min(before, floor)
         of_hashes = [by_hash[each] for each in hashes.tolist()]
 
         def may_hold(file: str, number: int) -> bool:

@@ -13,8 +13,8 @@ import pytest
 from bench.growing_cluster import GrowingCluster
 from ingest.landing import Landing
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse import known_footers, row_groups
-from rebalance_audit.warehouse.row_groups import greatest, held_in, least
+from rebalance_audit.warehouse import known_footers, known_values, row_groups
+from rebalance_audit.warehouse.row_groups import greatest, held_in, least, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import kept_footers, pipeline
 
@@ -29,6 +29,7 @@ def _behind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what was read, as a process that begins."""
     monkeypatch.setattr(known_footers, "_known", known_footers._FooterFacts())
+    monkeypatch.setattr(known_values, "_known", known_values._Known())
     for kept in (held_in, greatest, least):
         kept.cache_clear()
 
@@ -65,6 +66,26 @@ def test_the_note_says_what_the_footers_say(tmp_path: Path, monkeypatch: pytest.
                 assert held.may_be_any or {held.first, held.last} == {*pc.min_max(rows).as_py().values()}
             count += 1
     assert count > 20
+
+
+def test_a_process_that_begins_knows_which_groups_are_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin_anew(monkeypatch)
+    warehouse, cluster = Warehouse.open(tmp_path, create=True), GrowingCluster(groups=40, seed=2)
+    for _ in range(3):
+        cluster.land(Landing(tmp_path), 15)
+        pipeline.run(warehouse, engine="local")
+    begin_anew(monkeypatch)
+    warehouse = Warehouse.open(tmp_path)
+    kept_footers.recall(warehouse)
+    files = [file for table in TABLES for file in warehouse.files(table)]
+    in_files = {file: {*pq.read_table(file, columns=["group_id"])["group_id"].to_pylist()} for file in files}
+    groups = sorted(set().union(*in_files.values()))
+    assert len(groups) > 20
+    for group_id in groups:
+        with monkeypatch.context() as unread:
+            unread.setattr(row_groups, "footer", None)
+            found = {group.file for group in row_groups_of(files, "group_id", [group_id])}
+        assert found == {file for file in files if group_id in in_files[file]}
 
 
 def test_a_run_from_the_note_makes_the_tables_of_one_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
