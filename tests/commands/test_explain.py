@@ -185,7 +185,7 @@ def test_a_zone_of_logs_that_is_none_is_refused(call: Any) -> None:
 def test_a_story_of_connect_stands_once_within_its_incident_the_oldest_link_first(call: Any) -> None:
     """The lost worker is one trouble: the incident and what Connect's protocol does about it are one block."""
     text = call("explain", "connect-lab", "--evidence", GOLDEN / "4.3.0" / "connect_worker_lost").out
-    incident = text[text.index("Incident (warning, open, no event since 2026") :].partition("\n\n")[0]
+    incident = text[text.index("Incident (warning, open, state not known since 2026") :].partition("\n\n")[0]
     assert "Connect waits for its return" in incident
     assert "Connect waits for its return" not in text.replace(incident, "")
     assert "went and did not come back" not in text  # the story's own title, beside the incident's
