@@ -35,7 +35,7 @@ class Style(IntEnum):
 Target = tuple[str, str]
 """A view, and the id of what it shows: its parameter in the address is named like the view."""
 
-BARS = {"lane": "int32", "from": "float64", "to": "float64", "level": "float32", "style": "int32", "tip": "int32"}
+BARS = {"lane": "int16", "from": "float64", "to": "float64", "level": "float32", "style": "int8", "tip": "int32"}
 MARKS = {"at": "float64", "family": "int32", "tip": "int32", "target": "int32"}
 STEPS = {"at": "float64", "value": "float64"}
 

@@ -17,6 +17,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 from PIL import Image
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.extensions.permessage_deflate import PerMessageDeflate
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -680,6 +683,12 @@ def test_a_lost_worker_is_shown_drawn_and_leads_to_its_rounds(page: Any, address
     shows(page, "connect-lab, generation 9")
     click_link(page, "Its workers and tasks")
     shows(page, "Which tasks were not running?")
+
+
+def test_messages_are_compressed(address: str) -> None:
+    stream = address.replace("http", "ws") + "/_stcore/stream"
+    with connect(stream, subprotocols=[Subprotocol("streamlit")]) as socket:
+        assert [type(each) for each in socket.protocol.extensions] == [PerMessageDeflate]
 
 
 def test_the_first_page_is_there_within_two_seconds_of_a_server_that_is_up(chromium: Any, full_warehouse: Path) -> None:
