@@ -28,6 +28,8 @@ _ROWS_AT_ONCE = 2_000
 
 _ROWS_AT_MOST = 5_000
 """If more rows than this changed, reading whole groups costs no more."""
+_ROWS_OF_FEW_GROUPS, _FEW_GROUPS = 50_000, 100
+"""Unless they are of few groups, which may have a long history."""
 Place = tuple[str, str]
 """Cluster and group."""
 PLACE = "place"
@@ -189,8 +191,11 @@ def changed_rebalances(warehouse: Warehouse, table: str, columns: Sequence[str],
     where that is not known, or they are many: then whole groups are read."""
     key = [*GROUP.names, "rebalance_id"]
     changes = warehouse.row_changes(table, key, batch.since[table], batch.until[table])
-    if changes is None or changes.keys.num_rows > _ROWS_AT_MOST:
+    if changes is None or changes.keys.num_rows > _ROWS_OF_FEW_GROUPS:
         return None
+    if changes.keys.num_rows > _ROWS_AT_MOST:
+        if changes.keys.group_by(GROUP.names).aggregate([]).num_rows > _FEW_GROUPS:
+            return None
     return GroupReader(files={table: changes.files}, columns={table: columns}, groups=changes.keys, column=key[-1])
 
 

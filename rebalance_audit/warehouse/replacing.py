@@ -30,6 +30,8 @@ _IN_MEMORY_ROWS = 5_000
 it is."""
 _ASKED_AT_MOST = 5_000
 """For at most this many values of a key's column, only row groups that may hold one are read."""
+_ASKED_OF_FEW = 50_000
+"""The same of further columns, where another has so few: of the long history of a group, the end that changes."""
 _PLACED_BYTES = 48 << 20
 """Up to so many bytes of stored rows, as Parquet has them unpacked, are in memory. Few keys may have very many rows:
 one group's whole history."""
@@ -239,11 +241,11 @@ def _placed_schema(schema: pa.Schema) -> pa.Schema:
 
 def _few(keys: pa.Table) -> dict[str, list[str | None]]:
     """The columns of the keys that have few enough values to choose files by them."""
-    few = {}
+    few: dict[str, list[str | None]] = {}
     for field in keys.schema:
         if pa.types.is_string(field.type) and field.name != "cluster_id":
             values = keys[field.name].unique()
-            if 0 < len(values) <= _ASKED_AT_MOST:
+            if 0 < len(values) <= (_ASKED_OF_FEW if few else _ASKED_AT_MOST):
                 few[field.name] = values.to_pylist()
     return few
 

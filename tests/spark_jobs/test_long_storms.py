@@ -15,8 +15,9 @@ from bench.growing_cluster import GrowingCluster, WrittenRebalance
 from ingest.landing import Landing
 from rebalance_audit.domain.detect import LimitsOf, eras
 from rebalance_audit.domain.incidents import ClusterRows
+from rebalance_audit.warehouse import replacing
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs import loud, pipeline
+from spark_jobs import group_rows, loud, pipeline
 from spark_jobs.incidents.around import StoredCluster
 from spark_jobs.stages import detect, publish
 from tests.spark_jobs.arrivals import Landed, by_place, cut, deliver, gold, landed, some_order, together
@@ -27,8 +28,11 @@ FLUSHES = 9
 
 @pytest.fixture(autouse=True, scope="module")
 def _short_eras() -> Iterator[None]:
+    """Also: what a run brings of such a group is much."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(eras, "ERA_REBALANCES", 7)
+        patch.setattr(group_rows, "_ROWS_AT_MOST", 5)
+        patch.setattr(replacing, "_ASKED_AT_MOST", 5)
         yield
 
 
