@@ -33,7 +33,7 @@ from app.page.frame import (
     stop,
     style,
 )
-from app.page.incident_list import SIGNS, cause_of, cost_words, incident_list, subject_of
+from app.page.incident_list import SIGNS, cause_of, incident_list, subject_of
 from app.page.lines import ADVICE, line, line_link, lines
 from app.page.long_table import Column, downloads, long_table
 from app.page.outward import outward
@@ -66,7 +66,6 @@ __all__ = [
     "anchor",
     "cause_of",
     "choice_in_address",
-    "cost_words",
     "default_span",
     "downloads",
     "drawing",

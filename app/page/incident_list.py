@@ -8,7 +8,7 @@ from app import clock, words
 from app.answers.rows import IncidentRow
 from app.page.lines import ADVICE, line, line_link, lines
 from app.page.time_range import zone
-from app.sentences.incidents import stands, still, story
+from app.sentences.incidents import cost_words, stands, still, story
 
 HEADS = ("where", "what happened, and whose doing", "downtime", "began")
 SIGNS = {"critical": "\u2715", "warning": "!", "info": "\u00b7"}
@@ -48,20 +48,6 @@ def tone_of(i: IncidentRow) -> str:
     if i.expected:
         return "expected"
     return i.severity if i.status == "open" else "over"
-
-
-def cost_words(i: IncidentRow, *, with_length: bool = False) -> str:
-    """What an incident cost: no downtime was seen without a rebalance; it is not known where no pause is known.
-    `with_length`: how long one lasts that is still down."""
-    if i.cost_seconds is not None:
-        return words.seconds(i.cost_seconds, i.unit)
-    if not i.group_ids:
-        return "no downtime seen"
-    if i.status != "open" or i.still != "down":
-        return "downtime not known"
-    ended_ms = i.evidence_ended_at_ms if with_length else None
-    so_far = "" if ended_ms is None else f" ({words.duration(max(ended_ms - i.first_at_ms, 0))} so far)"
-    return f"not known while it lasts{so_far}"
 
 
 def _row(i: IncidentRow, with_cluster: bool, badge: str) -> dict[str, object]:

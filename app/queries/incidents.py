@@ -13,7 +13,7 @@ from rebalance_audit.warehouse.catalog import BOOKING_OF
 
 _HOME_OPEN, _HOME_OVER = 12, 6
 """On the first screen; what more there is, is folded away."""
-_HOME_ALIKE = 3
+HOME_ALIKE = 3
 """So many of one kind stand there before those of other kinds."""
 _TOUCHES = "i.first_at_ms <= ? AND (i.status = 'open' OR i.last_at_ms >= ?)"
 """What is open goes on, however long ago its last rebalance was; so the page Groups counts it as well."""
@@ -104,10 +104,10 @@ class IncidentQuestions(FleetQuestions):
         return self._incident_of(rows)
 
     def open_at_home(self, span: Span) -> list[IncidentRow]:
-        return self.incidents(span, expected=False, is_open=True, most=_HOME_OPEN, of_each_kind=_HOME_ALIKE)
+        return self.incidents(span, expected=False, is_open=True, most=_HOME_OPEN, of_each_kind=HOME_ALIKE)
 
     def over_at_home(self, span: Span) -> list[IncidentRow]:
-        return self.incidents(span, expected=False, is_open=False, most=_HOME_OVER, of_each_kind=_HOME_ALIKE)
+        return self.incidents(span, expected=False, is_open=False, most=_HOME_OVER, of_each_kind=HOME_ALIKE)
 
     def open_kinds(self, span: Span) -> list[IncidentKind]:
         """What is open, by kind: in the order of the list of incidents, by the first of each."""

@@ -12,6 +12,7 @@ from rebalance_audit.domain.causes import MEMBER_FAILED, MEMBERSHIP, SESSION_EXP
 from rebalance_audit.domain.detect.history import worker_name
 
 MOST_CULPRITS = 3
+_OF_MEMBERS = ("member_fault", "connect_worker")
 _NAMED_BY_THE_TITLE = frozenset({"RB017", "RB018", "RB019"})
 """Rules whose findings name members in their titles alone."""
 
@@ -42,8 +43,20 @@ def blamed(i: IncidentRow) -> tuple[str, str]:
         return "", f"no single member or broker: {_in_words(cause)}"
     hosts = _few([words.name(h, 40) for h in i.hosts if not any(h in each for each in i.culprits)])
     is_change = cause in MEMBERSHIP - MEMBER_FAILED and not i.expected
-    said = f"it began {words.because(cause)}" if is_change else _in_words(cause)
-    return who, f"{_at(hosts)}: {said}"
+    if is_change:
+        return who, f"{_at(hosts)}: it began {words.because(cause)}"
+    if len(i.culprits) > 1 and i.kind in _OF_MEMBERS and "; " in i.title:  # each did something else
+        return who, f"{_at(hosts)}: what each did, the title says"
+    return who, f"{_at(hosts)}: {_did(_in_words(cause), len(i.culprits))}"
+
+
+def _did(phrase: str, count: int) -> str:
+    """The phrase of a cause after those who did it: `exceeded its poll interval`."""
+    for subject in ("a member ", "a worker "):
+        if phrase.startswith(subject):
+            did = phrase.removeprefix(subject)
+            return did.replace(" its ", " their ") if count > 1 else did
+    return phrase
 
 
 def _of_a_move(blocker: str, who: str) -> tuple[str, str]:

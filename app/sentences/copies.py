@@ -8,7 +8,7 @@ from datetime import tzinfo
 from app import words
 from app.answers.rows import GroupCost, IncidentRow
 from app.sentences.blame import blamed
-from app.sentences.incidents import stands, story
+from app.sentences.incidents import cost_words, stands, story
 
 
 def _safe(text: str, most: int = 400) -> str:
@@ -19,17 +19,17 @@ def _safe(text: str, most: int = 400) -> str:
 
 def _cost(i: IncidentRow) -> str:
     if i.cost_seconds is None:
-        return "not known, or nothing stood still"
+        return cost_words(i)
     likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
     return f"{likely}; for certain {words.seconds_ends(i.cost_lower_seconds, i.cost_upper_seconds)}"
 
 
 def for_chat(i: IncidentRow, subject: str, now_ms: int, tz: tzinfo, url: str) -> str:
-    """Four lines: what and how it stands, the story, what to do, where more is."""
+    """A line each: what and how it stands, whose doing, what it cost, what to do, where more is."""
     lines = [
         f"[{i.severity}, {stands(i, now_ms, tz)}] {_safe(subject)} @ {_safe(i.cluster_id, 60)}: "
         f"{_safe(words.utc_in(i.title, tz))}",
-        _safe(words.utc_in(story(i), tz), 800),
+        f"Whose doing: {_safe(''.join(blamed(i)))}.",
         f"Cost: {_cost(i)}. Since {words.minute(i.first_at_ms, tz)}.",
     ]
     if i.advice:

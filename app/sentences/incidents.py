@@ -46,6 +46,20 @@ def still(i: IncidentRow, now_ms: int, tz: tzinfo) -> str:
     )
 
 
+def cost_words(i: IncidentRow, *, with_length: bool = False) -> str:
+    """What an incident cost: no downtime was seen without a rebalance; it is not known where no pause is known.
+    `with_length`: how long one lasts that is still down."""
+    if i.cost_seconds is not None:
+        return words.seconds(i.cost_seconds, i.unit)
+    if not i.group_ids:
+        return "no downtime seen"
+    if i.status != "open" or i.still != "down":
+        return "downtime not known"
+    ended_ms = i.evidence_ended_at_ms if with_length else None
+    so_far = "" if ended_ms is None else f" ({words.duration(max(ended_ms - i.first_at_ms, 0))} so far)"
+    return f"not known while it lasts{so_far}"
+
+
 def unknown_since(i: IncidentRow, now_ms: int) -> int | None:
     """When the evidence of its cluster ended, if it is open and that shows nothing about now."""
     if i.status != "open" or i.evidence_ended_at_ms is None:

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import pandas as pd
 import streamlit as st
 
-from app import clock, page, panels, words
+from app import clock, page, panels, sentences, words
 from app.answers.rows import FindingFilter, FindingRow, Span
 from app.answers.runbook import rule_title, runbook
 from app.queries.findings import MOST_ON_A_PAGE
@@ -138,7 +138,9 @@ def listing() -> None:
     group = page.param("group")
     of_group = FindingFilter(cluster_id=cluster_id if group else None, group_id=group)
     sums = reader.finding_sums(of_group)
-    page.title("Findings", under="What is open, what was?")
+    whole = reader.span()
+    old = sentences.age(reader.clusters(), whole.to_ms, clock.now_ms(), page.zone()) if whole is not None else None
+    page.title("Findings", under=old or "What is open, what was?")
     if unread := reader.unread("gold.finding"):
         page.not_read(unread)
         return

@@ -11,6 +11,7 @@ from app.answers import ranges
 from app.answers.rows import ClusterRow, IncidentCount, IncidentKind, IncidentRow, Span
 from app.answers.runbook import rule_name
 from app.charts import bars
+from app.queries.incidents import HOME_ALIKE
 from app.words import Html, fill
 from rebalance_audit.domain.detect import DEFAULT
 from rebalance_audit.domain.incidents.responses import standing
@@ -58,7 +59,7 @@ def worst(open_: list[IncidentRow], alike: list[IncidentKind], costliest: Incide
     more = alike[0].incident_count - 1 if alike else 0
     what, subject = page.cause_of(first), page.subject_of(first)
     cluster = words.name(first.cluster_id, 40)
-    cost = page.cost_words(first, with_length=True)
+    cost = sentences.cost_words(first, with_length=True)
     return sentences.Worst(
         what=page.anchor(what, "incident", cluster=first.cluster_id, incident=first.incident_id),
         still=sentences.still(first, clock.now_ms(), page.zone()),
@@ -92,7 +93,7 @@ def _costlier(first: IncidentRow, most: IncidentRow) -> Html | None:
         "{what} ({cluster}, {cost}{stands})",
         what=page.anchor(page.cause_of(most), "incident", cluster=most.cluster_id, incident=most.incident_id),
         cluster=words.name(most.cluster_id, 40),
-        cost=page.cost_words(most),
+        cost=sentences.cost_words(most),
         stands=stands,
     )
 
@@ -152,6 +153,8 @@ def incidents(span: Span, is_followed: bool) -> None:
     if counted.open_count:
         if counted.open_count > len(open_):
             kinds(alike)
+        if counted.open_count > len(open_):
+            page.note("Below, at most {n} of a kind stand before the others.", n=HOME_ALIKE)
         order = "Open incidents: what stands still now, then critical ones, then by cost"
         page.incident_list(open_, order, "open", with_cluster, badge)
         rest(span, True, open_, counted.open_count, with_cluster)

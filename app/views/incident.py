@@ -39,7 +39,7 @@ def state_line(i: IncidentRow) -> Html:
 
 def cost_line(i: IncidentRow) -> Html:
     if i.cost_seconds is None:
-        return fill("<b>{c}</b>", c=page.cost_words(i, with_length=True))
+        return fill("<b>{c}</b>", c=sentences.cost_words(i, with_length=True))
     likely = words.seconds_likely(i.cost_likely_lower_seconds, i.cost_seconds, i.cost_likely_upper_seconds, i.unit)
     return fill(
         '<details class="ra-cost"><summary><b>{likely}</b>{design}{groups}</summary>For certain: {bounds}.</details>',

@@ -70,3 +70,11 @@ def test_an_administrator_removed_members_and_not_they_themselves() -> None:
 
 def test_a_name_is_text_on_a_page() -> None:
     assert "&lt;b&gt;x" in sentences.whose_doing(replace(LOST, culprits=("<b>x",)))
+
+
+def test_members_are_said_to_have_done_it_themselves_and_not_what_another_one_did() -> None:
+    parts = {"kind": "member_fault", "root_cause": "member_poll_timeout"}
+    assert whose(**parts, culprits=("c1",)) == "c1: exceeded its poll interval"
+    assert whose(**parts, culprits=("c1", "c2")) == "c1, c2: exceeded their poll interval"
+    both = whose(**parts, culprits=("c1", "c2"), title="c1 exceeded its poll interval; c2 sent no heartbeat")
+    assert both == "c1, c2: what each did, the title says"

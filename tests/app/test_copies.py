@@ -46,3 +46,11 @@ def test_what_is_copied_of_an_open_incident_says_since_when_it_is_not_known_how_
     ):
         assert "open, tasks still wait at 2026-11-25 16:37 UTC, not known since" in text
     assert "[warning, open, tasks still wait] " in sentences.for_chat(ended, "connect", NOW - 6_900_000, UTC, URL)
+
+
+def test_a_message_for_a_chat_says_what_whose_doing_what_it_cost_and_what_to_do() -> None:
+    lines = sentences.for_chat(LOST, "connect", NOW, UTC, URL).splitlines()
+    assert [line.split(":")[0] for line in lines[1:4]] == ["Whose doing", "Cost", "What to do"]
+    assert lines[1] == "Whose doing: w3:8083: no heartbeat until the session expired, why is not known."
+    move = replace(LOST, cost_seconds=None, group_ids=(), kind="reassignment", root_cause="throttle")
+    assert "Cost: no downtime seen." in sentences.for_chat(move, "broker 3", NOW, UTC, URL)

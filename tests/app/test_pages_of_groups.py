@@ -43,7 +43,7 @@ def test_an_incident_has_its_story_its_chain_its_cost_and_the_runbook(opened: Op
     told = replace(storm, title="x rebalanced 9 times", story="x rebalanced 9 times. It took 9 rebalances.")
     began = "Its rebalances began because a member exceeded its poll interval."
     assert sentences.story(told) == f"{began} It took 9 rebalances."
-    assert "Whose doingc3 on host /10.0.1.3: a member exceeded its poll interval" in text
+    assert "Whose doingc3 on host /10.0.1.3: exceeded its poll interval" in text
     assert [text.index(n) for n in ("Whose doing", "What it cost", "What to do")] == sorted(
         text.index(n) for n in ("Whose doing", "What it cost", "What to do")
     )

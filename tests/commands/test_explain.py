@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rebalance_audit.domain import tables
+from rebalance_audit.domain.detect import eras
 from tests.commands.saying import EAGER, GOLDEN, assert_one_sentence
 from tests.domain.reassign.stories import MetadataStory
 from tests.ingest.test_metadata import batches, folder, log_name
@@ -49,6 +50,24 @@ def test_explain_judges_by_the_limits_of_the_settings(call: Any, tmp_path: Path,
     result = call(*storm, "--config", settings)
     assert result.status == 0
     assert "stormy-app rebalanced" not in " ".join(result.out.split())
+
+
+def test_a_storm_over_eras_is_told_of_a_folder_as_of_the_tables(
+    call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eras, "ERA_REBALANCES", 5)
+    settings, folder, w = tmp_path / "settings.yaml", GOLDEN / "4.3.0" / "storm", tmp_path / "w"
+    settings.write_text(
+        f"warehouse: {w}\nlimits:\n  - {{group: 'stormy-*', storm_short_count: 2, storm_long_count: 4}}\n"
+    )
+    assert call("import", folder, "-w", w, "-q").status == 0
+    assert call("run", "-w", w, "-q", "--config", settings).status == 0
+    told = [
+        json.loads(call("explain", "stormy-app", *of, "-o", "json", "--config", settings).out)["incidents"]
+        for of in (("-w", w), ("--evidence", folder))
+    ]
+    assert told[0] == told[1]
+    assert any("stormy-app rebalanced 10 times" in i["title"] for i in told[1])  # the first era is no storm yet
 
 
 def test_explain_without_logs_says_what_it_lacks(call: Any, tmp_path: Path) -> None:

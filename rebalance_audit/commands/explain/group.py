@@ -209,6 +209,7 @@ def answer_for(reading: GroupReading, limits: LimitsOf | None = None) -> GroupAn
             cluster_id=reading.cluster_id,
             now_ms=until_ms or max((happened_at_ms(r) or 0 for r in rebalances), default=0),
             groups={reading.group_id: rebalances},
+            first_places={reading.group_id: 0},
             tasks=found.connect_tasks,
             leader_moves=moves,
             findings=[(reading.group_id, f) for f in findings],

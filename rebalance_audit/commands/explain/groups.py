@@ -160,6 +160,7 @@ def _judged(
             cluster_id=read.cluster_id,
             now_ms=now_ms,
             groups=groups,
+            first_places=dict.fromkeys(groups, 0),
             tasks=tasks,
             findings=findings,
             limits=lambda group_id: limits(read.cluster_id, group_id),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from rebalance_audit.domain.causes import SESSION_EXPIRED, phrase_of
+from rebalance_audit.domain.causes import SESSION_EXPIRED, cause_of, phrase_of
 from rebalance_audit.domain.detect.failures import failures
 from rebalance_audit.domain.detect.finding import capped
 from rebalance_audit.domain.detect.history import HistoryStep, identity
@@ -102,14 +102,23 @@ def _what_happened(head: str, change: str, trouble: Trouble) -> str:
         return f"{head}."
     causes: Counter[str] = Counter(trouble.before.triggers if trouble.before is not None else None)
     causes.update(s.rebalance.trigger for _, s in trouble.steps)
-    phrases = [phrase_of(c) + (f" ({n} times)" if 1 < n < causes.total() else "") for c, n in causes.most_common()]
-    is_told = len(causes) > 1 or (trouble.kind == "storm" and phrases[0] not in head)
-    why = f"; its rebalances began because {listed(phrases, 5)}" if is_told else ""
+    is_told = len(causes) > 1 or (trouble.kind == "storm" and phrase_of(causes.most_common(1)[0][0]) not in head)
+    why = f"; its rebalances began {_why(causes)}" if is_told else ""
     if change == head:
         return f"{head}{why}."
     if trouble.kind == "scaling":  # who joined a group first, or left it, is no more than how it began
         return f"{head}{why}. It began as {change.removeprefix(where_of(trouble)).partition(': ')[2]}."
     return f"{head}{why}. It followed a change: {change}."
+
+
+def _why(causes: Counter[str]) -> str:
+    """`because a worker joined (2 times) and as the second round of a Connect hand-over`."""
+    said: dict[bool, list[str]] = {False: [], True: []}
+    for cause, n in causes.most_common():
+        times = f" ({n} times)" if 1 < n < causes.total() else ""
+        said[cause_of(cause).facts.is_round].append(phrase_of(cause) + times)
+    parts = ("because", said[False]), ("as", said[True])
+    return " and ".join(f"{word} {listed(phrases, 5)}" for word, phrases in parts if phrases)
 
 
 def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
