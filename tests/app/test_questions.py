@@ -202,7 +202,8 @@ def test_on_a_phone_no_table_of_ours_scrolls_sideways_nor_is_cut(chromium: Any, 
         wide += [
             f"{name}: {text[:80]}"
             for text in page.evaluate(
-                "[...document.querySelectorAll('.ra-scroll, .ra-long-box')].filter(e => e.scrollWidth > e.clientWidth + 1)"
+                "[...document.querySelectorAll('.ra-scroll, .ra-long-box')]"
+                ".filter(e => e.scrollWidth > e.clientWidth + 1)"
                 ".map(e => e.innerText)"
             )
         ]
