@@ -71,7 +71,7 @@ def care_words(care: int, all_: int) -> Html:
 def empty_words(groups: pa.Table) -> Html:
     """How many have no member, which whoever expects one to read has to know. Nothing is said of none."""
     empty = pc.sum(pc.equal(groups["state"], "Empty")).as_py() or 0
-    return fill("; {n} empty: no member", n=words.count(empty, "group is", "groups are")) if empty else Html("")
+    return fill("; {n} empty (no member)", n=words.count(empty, "group is", "groups are")) if empty else Html("")
 
 
 def state_words(state: str) -> str:

@@ -232,7 +232,7 @@ def test_groups(walk: Walk, gold: dict[str, list[Row]]) -> None:
     known.counts |= set(opened.values())
     known.counts |= {n := len({c["cluster_id"] for c in gold["coverage"]}), n - 1}  # whose evidence ended before
     known.counts.add(empty := sum(g["state"] == "Empty" for g in gold["group"]))
-    assert f"; {empty} groups are empty: no member" in page.words
+    assert f"; {empty} groups are empty (no member)" in page.words
     hold(page, known)
 
 
