@@ -21,6 +21,7 @@ from websockets.extensions.permessage_deflate import PerMessageDeflate
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
+from app.queries import Questions
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from tests.app import gold_rows
@@ -433,6 +434,31 @@ def test_a_table_is_sorted_by_its_heads_and_a_third_click_undoes_it(page: Any, a
     assert column(page, 1) == as_it_came
     heads = page.locator(".ra-long th")
     assert heads.last.evaluate("th => th.getBoundingClientRect().right <= window.innerWidth"), "all columns in sight"
+
+
+def taken(page: Any) -> list[dict[str, Any]]:
+    """What the page's own button JSON gives."""
+    with page.expect_download() as download:
+        page.locator('[data-testid="stDownloadButton"]').get_by_role("button", name="JSON").click()
+    rows: list[dict[str, Any]] = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+    return rows
+
+
+def test_the_numbers_and_causes_of_compare_can_be_taken_away(page: Any, address: str, reader: Questions) -> None:
+    opened(page, address, "compare", a="[null, null]", b="[null, null]")
+    rows = taken(page)
+    begun = sum(row["before"] + row["after"] for row in rows if row["what"] == "cause")
+    (all_,) = reader.rows("SELECT count(*) AS n FROM gold.rebalance WHERE kind = 'rebalance' AND outcome <> 'missing'")
+    assert begun == all_["n"]
+    assert {row["verdict"] for row in rows if row["what"] == "number"} - {None}
+
+
+def test_the_sources_of_trust_can_be_taken_away(page: Any, address: str, reader: Questions) -> None:
+    opened(page, address, "trust")
+    rows = reader.rows("SELECT source, from_position FROM gold.coverage")
+    assert sorted((row["source"], row["from_position"]) for row in taken(page)) == sorted(
+        (row["source"], row["from_position"]) for row in rows
+    )
 
 
 def test_a_table_is_saved_as_it_is_shown_and_numbers_are_numbers(page: Any, address: str) -> None:
