@@ -9,21 +9,26 @@ from datetime import tzinfo
 from app import words
 from app.answers.rows import ClusterRow, Fleet, IncidentCount, IncidentRow, MarkRow, Span
 from app.words import Html, fill
-from rebalance_audit.domain.detect.wording import thing_of
+from rebalance_audit.domain.detect.wording import likely_seconds, seconds_of, thing_of
 from rebalance_audit.domain.incidents import words as incident_words
 from rebalance_audit.domain.incidents.words import is_old
 
 
 def story(i: IncidentRow) -> str:
-    """Without the title that it begins with, and without saying that its cost is not known: for places where both
-    stand beside it."""
-    told = i.story if i.cost_seconds is not None else i.story.replace(f"{incident_words.COST_NOT_KNOWN}.", ".")
+    """Without the title that it begins with, and without its cost: for places where both stand beside it."""
+    told = i.story.replace(f"{incident_words.COST_NOT_KNOWN}.", ".") if i.cost_seconds is None else _without_cost(i)
     rest = told.removeprefix(i.title)
     if not rest.startswith((". ", "; ")):
         return told
     if i.kind == "storm" and rest.startswith(". "):  # its title alone named the cause
         return f"Its rebalances began {words.because(i.root_cause)}. {rest[2:]}"
     return rest[2:3].upper() + rest[3:]
+
+
+def _without_cost(i: IncidentRow) -> str:
+    """It is said there with other roundings."""
+    lost = likely_seconds(i.cost_seconds, i.cost_likely_lower_seconds, i.cost_likely_upper_seconds)
+    return i.story.replace(f" and cost {lost} {seconds_of(i.unit)}: ", ": ")
 
 
 def stands(i: IncidentRow, now_ms: int, tz: tzinfo) -> str:

@@ -198,7 +198,8 @@ class Known:
             for key, inner in value.items():
                 self.add(inner, key)
             if "story" in value:  # below its title a page shows the rest, with a capital letter
-                self.names.add(value["story"].removeprefix(value["title"])[3:])
+                self.names.add(rest := value["story"].removeprefix(value["title"])[3:])
+                self.names.add(re.sub(r" and cost [^:]*-seconds: ", ": ", rest))  # where the cost stands beside it
         elif isinstance(value, list | tuple):
             self.counts.add(len(value))
             for inner in value:

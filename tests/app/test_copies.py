@@ -54,3 +54,8 @@ def test_a_message_for_a_chat_says_what_whose_doing_what_it_cost_and_what_to_do(
     assert lines[1] == "Whose doing: w3:8083: no heartbeat until the session expired, why is not known."
     move = replace(LOST, cost_seconds=None, group_ids=(), kind="reassignment", root_cause="throttle")
     assert "Cost: no downtime seen." in sentences.for_chat(move, "broker 3", NOW, UTC, URL)
+
+
+def test_a_story_beside_the_cost_does_not_say_it_again_with_another_rounding() -> None:
+    told = "x. It took 2 rebalances and cost 91.6 (likely 87.5 to 95.8) task-seconds: 3 tasks moved."
+    assert sentences.story(replace(LOST, story=told)) == "x. It took 2 rebalances: 3 tasks moved."
