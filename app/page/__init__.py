@@ -38,9 +38,10 @@ from app.page.lines import ADVICE, line, line_link, lines
 from app.page.long_table import Column, downloads, long_table
 from app.page.outward import outward
 from app.page.palette import palette
-from app.page.picture import drawing, time_line
+from app.page.picture import time_line
 from app.page.present import JUST_IN, just_in, present
 from app.page.saying import (
+    drawing,
     facts,
     heading,
     not_read,

@@ -9,7 +9,6 @@ import streamlit as st
 from app import charts, words
 from app.page.saying import note
 from app.page.time_range import set_span, show_all, zone_name
-from app.words import Html, fill
 
 _HERE = Path(__file__).parents[1]
 
@@ -20,12 +19,6 @@ _draw = st.components.v2.component(
     css=(_HERE / "time_line.css").read_text(encoding="utf-8"),
     js=(_HERE / "time_line.js").read_text(encoding="utf-8"),
 )
-
-
-def drawing(markup: Html, name: str) -> None:
-    """A picture that is HTML, which `drawing.js` saves as PNG under that name."""
-    button = Html('<button type="button" class="ra-png" title="Save this picture">PNG</button>')
-    st.html(fill('<div class="ra-drawing" data-name="{n}">{b}{m}</div>', n=name, b=button, m=markup))
 
 
 def time_line(picture: charts.TimeLine, alt: str, key: str) -> charts.Target | None:

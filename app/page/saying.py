@@ -57,8 +57,15 @@ def facts(pairs: Mapping[str, str | Html]) -> None:
     _show(fill('<dl class="ra-facts">{rows}</dl>', rows=words.join(rows)))
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str | Html]]) -> None:
-    """A small table that is read, wraps and prints, on a phone a block per row; larger ones are `long_table`."""
+def drawing(markup: Html, name: str) -> None:
+    """A picture that is HTML, which `drawing.js` saves as PNG under that name."""
+    button = Html('<button type="button" class="ra-png" title="Save this picture">PNG</button>')
+    _show(fill('<div class="ra-drawing" data-name="{n}">{b}{m}</div>', n=name, b=button, m=markup))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str | Html]], saved_as: str | None = None) -> None:
+    """A small table that is read, wraps and prints, on a phone a block per row; larger ones are `long_table`.
+    `saved_as`: of one that is a picture, its name as a `drawing`."""
     top = words.join([fill("<th>{h}</th>", h=h) for h in head])
     body = words.join(
         [
@@ -71,11 +78,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str | Html]]) -> None:
             for row in rows
         ]
     )
-    _show(
-        fill(
-            '<div class="ra-scroll"><table class="ra-table ra-stack"><thead><tr>{top}</tr></thead>'
-            "<tbody>{body}</tbody></table></div>",
-            top=top,
-            body=body,
-        )
+    markup = fill(
+        '<div class="ra-scroll"><table class="ra-table ra-stack"><thead><tr>{top}</tr></thead>'
+        "<tbody>{body}</tbody></table></div>",
+        top=top,
+        body=body,
     )
+    if saved_as is None:
+        _show(markup)
+    else:
+        drawing(markup, saved_as)

@@ -83,7 +83,7 @@ def ladders(found: list[Reassignment]) -> None:
         ]
         for r in found
     ]
-    page.table(["partition", "brokers, state after state", "from, to"], rows)
+    page.table(["partition", "brokers, state after state", "from, to"], rows, saved_as="progress")
     st.html(ladder.LEGEND)
 
 

@@ -204,9 +204,10 @@ def test_a_time_line_is_saved_as_a_picture(page: Any, address: str, tmp_path: Pa
         ("group", {"cluster": CLUSTER, "group": "checkout", "last": "all"}, "causes"),
         ("compare", {"a": "[null, null]", "b": "[null, null]"}, "causes-before-and-after"),
         ("reassignment", {"cluster": CLUSTER, "reassignment": "orders-4@812"}, "replicas"),
+        ("reassignments", {"cluster": CLUSTER}, "progress"),
         ("trust", {}, "seen-over-time"),
     ],
-    ids=["group", "compare", "reassignment", "trust"],
+    ids=["group", "compare", "reassignment", "reassignments", "trust"],
 )
 def test_a_picture_of_html_is_saved_as_it_is_drawn(
     page: Any, address: str, view: str, params: dict[str, str], name: str
