@@ -14,6 +14,7 @@ from rebalance_audit.warehouse.just_in import NOTES as JUST_IN
 from rebalance_audit.warehouse.known_footers import NOTES as FOOTERS
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import NOTES
+from spark_jobs.decoding.log_files import NOTE as LOG_FILE_ENDS
 from spark_jobs.erasing import RECORD, SENT, UNDER_WAY, begun_in, erase_subject, forget_messages, is_named, naming
 
 _BY_CLUSTER = ("reconstruct", "reassign", "detect", "publish")
@@ -62,7 +63,12 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str) -> None:
             warehouse.remember(name, {part: _without(cluster_id, value) for part, value in note.items()})
         elif name == "floors" and note:
             warehouse.remember(name, note | {"groups": _without(cluster_id, note["groups"])})
-        elif not note or name in (*NOTES, *FOOTERS) or name.startswith(JUST_IN) or is_named(cluster_id, note):
+        elif (
+            not note
+            or name in (*NOTES, *FOOTERS, LOG_FILE_ENDS)
+            or name.startswith(JUST_IN)
+            or is_named(cluster_id, note)
+        ):
             warehouse.forget(name)  # what a stage remembers costs only work when it is lost
 
 

@@ -22,6 +22,7 @@ from spark_jobs.decoding.output import LOG_FILE_END, DecodeCounts, DecodedRows
 from spark_jobs.engine import ArrowTask
 from spark_jobs.group_rows import literal
 
+_LINES = "bronze.log_line"
 TORN_CONTEXT_BYTES = 2 * 131_072
 """How many bytes before a file's new lines the parser looks for a line that a client's text tore
 (log_lines.parse_lines)."""
@@ -41,22 +42,37 @@ LogFile = tuple[str, str, str]
 Ends = dict[LogFile, tuple[int, int | None]]
 """The byte of the last line that was parsed, and that of the torn one whose end has not come."""
 _ENDS: WeakKeyDictionary[Warehouse, tuple[int, Ends]] = WeakKeyDictionary()
-"""How log files were left, and at which version of bronze.log_line: a process that goes on need not read lines again to
-know whether new ones stand behind a torn one."""
+"""How log files were left, and at which version of bronze.log_line: nobody need read lines again to know whether new
+ones stand behind a torn one. Those with lines that came last are last."""
 _ENDS_AT_MOST = 10_000
+NOTE = "log-file-ends"
+"""The note with the same, of the last files: most others were rotated and get no more lines."""
+_NOTED_AT_MOST = 500
+_FORM = 1
 
 
 def ends_before(warehouse: Warehouse, version: int) -> Ends:
-    """The end of each log file as this process left it at this version of bronze.log_line; empty where it does not
-    know."""
-    known_version, ends = _ENDS.get(warehouse, (None, {}))
+    """The end of each log file as it was left at this version of bronze.log_line; empty where that is not known."""
+    known_version, ends = _ENDS.get(warehouse) or _noted(warehouse)
     return ends if known_version == version and len(ends) < _ENDS_AT_MOST else {}
 
 
 def keep_ends(warehouse: Warehouse, version: int, before: Ends, rows: pa.Table) -> None:
     """`rows`: the new ends, as LOG_FILE_END has them."""
     new = {(row["cluster_id"], row["node"], row["file_id"]): (row["byte"], row["torn"]) for row in rows.to_pylist()}
-    _ENDS[warehouse] = version, before | new
+    ends = {place: end for place, end in before.items() if place not in new} | new
+    _ENDS[warehouse] = version, ends
+    if new:
+        listed = [[*place, *end] for place, end in list(ends.items())[-_NOTED_AT_MOST:]]
+        table_id = warehouse.table_id(_LINES)
+        warehouse.remember(NOTE, {"form": _FORM, "table_id": table_id, "version": version, "ends": listed})
+
+
+def _noted(warehouse: Warehouse) -> tuple[int | None, Ends]:
+    note = warehouse.recall(NOTE)
+    if note.get("form") != _FORM or note["table_id"] != warehouse.table_id(_LINES):
+        return None, {}
+    return note["version"], {(cluster, node, file): (byte, torn) for cluster, node, file, byte, torn in note["ends"]}
 
 
 def log_files_in(files: Sequence[str]) -> tuple[pa.Table, list[int]]:

@@ -12,6 +12,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from spark_jobs.commits import joining_few, shares
 from spark_jobs.commits import marks as marks_of_commits
+from spark_jobs.decoding import log_files
 from tests.spark_jobs.synthetic import BASE_MS, Row, a_commit, a_generation, a_line, a_marker, a_record, land
 
 
@@ -173,14 +174,19 @@ def test_a_process_that_goes_on_says_of_torn_lines_what_one_that_begins_says(
         [a_line(0, whole[0])], [a_line(300, torn)], [a_line(600, whole[1]), a_line(900, end)],
         [a_line(1_300, whole[2])], [a_line(500, whole[3])],  # late
     ]  # fmt: skip
-    goes_on = decoded(tmp_path / "goes-on", engine, lines=lines)
-    for at, batch in enumerate(lines):
-        begins = Warehouse.open(tmp_path / "begins", create=at == 0)
-        land(begins, f"batch-{at}", (), batch)
-        pipeline.run(begins, ["bronze", "decode"], **engine, with_quality=False)
+    warehouses = [decoded(tmp_path / "goes-on", engine, lines=lines)]
+    for has_note in (True, False):
+        for at, batch in enumerate(lines):
+            begins = Warehouse.open(tmp_path / f"begins, {has_note}", create=at == 0)
+            land(begins, f"batch-{at}", (), batch)
+            pipeline.run(begins, ["bronze", "decode"], **engine, with_quality=False)
+            assert log_files.NOTE in begins.notes()
+            if not has_note:
+                begins.forget(log_files.NOTE)
+        warehouses.append(begins)
     found = [
         sorted(map(tuple, zip(*w.read("silver.group_event", ["ref", "detail"]).to_pydict().values(), strict=True)))
-        for w in (goes_on, begins)
+        for w in warehouses
     ]
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
     assert [ref.rpartition("@")[2] for ref, detail in found[0] if "could_be_forged" in detail] == ["500", "600"]
