@@ -10,8 +10,7 @@ import pytest
 
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
-from spark_jobs.commits import joining_few, shares
-from spark_jobs.commits import marks as marks_of_commits
+from spark_jobs.commits import concerned, joining_few, shares
 from spark_jobs.decoding import log_files
 from tests.spark_jobs.synthetic import BASE_MS, Row, a_commit, a_generation, a_line, a_marker, a_record, land
 
@@ -93,7 +92,7 @@ def news(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     few."""
     monkeypatch.setattr(joining_few, "FEW_ROWS", joining_few.FEW_ROWS if request.param == "few" else 0)
     if request.param == "many":
-        monkeypatch.setattr(marks_of_commits, "_KEYS_AT_MOST", 0)
+        monkeypatch.setattr(concerned, "_KEYS_AT_MOST", 0)
         monkeypatch.setattr(shares, "ROWS", 1)
     return str(request.param)
 
