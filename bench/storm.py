@@ -1,11 +1,10 @@
 """One group in a storm beside a hundred others: what a run costs as its history grows, stage by stage.
 
-    python -m bench.storm [--sizes 5000 20000 80000] [--new 200] [--cycles 3] [--warehouse FOLDER]
+    python -m bench.storm [--sizes 5000 20000 80000] [--new 200] [--cycles 3] [--step 24000] [--warehouse FOLDER]
 
-The storm rebalances 200 times a second. For each size it grows to so many rebalances in one run; then come runs over
-one second of it, the same as rounds of `watch` that may wait, and, to compare, runs over one rebalance of another
-group alone. CPU seconds are medians of this
-process, MB the most that a stage held.
+The storm rebalances 200 times a second. For each size it grows to so many rebalances in runs of a step; then come
+runs over one second of it, the same as rounds of `watch` that may wait, and, to compare, runs over one rebalance of
+another group alone. CPU seconds are medians of this process, MB the most that a stage held.
 """
 
 from __future__ import annotations
@@ -68,6 +67,7 @@ def main() -> None:
     arguments.add_argument("--sizes", type=int, nargs="+", default=[5_000, 20_000, 80_000])
     arguments.add_argument("--new", type=int, default=200)
     arguments.add_argument("--cycles", type=int, default=3)
+    arguments.add_argument("--step", type=int, default=100_000, help="the most new ones in a run while it grows")
     arguments.add_argument("--warehouse", help="a new folder, kept")
     given = arguments.parse_args()
     print(f"{'rebalances of the storm':>24}" + "".join(f"{name:>15}" for name in STAGES) + f"{'all':>15}   (CPU s, MB)")
@@ -78,8 +78,9 @@ def main() -> None:
         cluster.land(landing, 10 * OTHERS)
         one_run(warehouse)
         for size in sorted(given.sizes):
-            cluster.land(landing, size - cluster.generations_of(0), of=0)
-            printed(f"{size:,}, grown to", [one_run(warehouse)])
+            while (missing := size - cluster.generations_of(0)) > 0:
+                cluster.land(landing, min(missing, given.step), of=0)
+                printed(f"{cluster.generations_of(0):,}, grown to", [one_run(warehouse)])
             cases = (
                 ("new", given.new, 0, False),
                 ("new, which may wait", given.new, 0, True),
