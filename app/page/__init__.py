@@ -35,7 +35,7 @@ from app.page.frame import (
 )
 from app.page.incident_list import SIGNS, cause_of, incident_list, subject_of
 from app.page.lines import ADVICE, line, line_link, lines
-from app.page.long_table import Column, downloads, long_table
+from app.page.long_table import ColumnLook, downloads, long_table
 from app.page.outward import outward
 from app.page.palette import palette
 from app.page.picture import time_line
@@ -61,7 +61,7 @@ __all__ = [
     "LOOKS_AGAIN_S",
     "SIGNS",
     "Choice",
-    "Column",
+    "ColumnLook",
     "account",
     "address",
     "anchor",

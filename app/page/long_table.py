@@ -26,7 +26,7 @@ _draw = st.components.v2.component(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class ColumnLook:
     """How a column is shown: widths are shares where the window is wider than all of them."""
 
     width: int | None = None
@@ -41,7 +41,7 @@ class Column:
 def long_table(
     frame: pd.DataFrame,
     key: str,
-    columns: Mapping[str, Column] | None = None,
+    columns: Mapping[str, ColumnLook] | None = None,
     to: Callable[[int], Leads | None] = lambda _: None,
     rows: int = 15,
     placeholder: str = "not known",
@@ -58,7 +58,7 @@ def long_table(
     shown = for_spreadsheets(frame)  # a table that is copied is pasted into one
     _draw(
         data={
-            "columns": [_column(shown[name], (columns or {}).get(name, Column())) for name in shown.columns],
+            "columns": [_column(shown[name], (columns or {}).get(name, ColumnLook())) for name in shown.columns],
             "hrefs": [None if each is None else each[len(before) : len(each) - len(after)] for each in hrefs],
             "around": [before, after],
             "placeholder": placeholder,
@@ -82,7 +82,7 @@ def _beginning(texts: Sequence[str]) -> str:
     return low[: next((at for at, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))]
 
 
-def _column(values: pd.Series[Any], column: Column) -> dict[str, Any]:
+def _column(values: pd.Series[Any], column: ColumnLook) -> dict[str, Any]:
     head = str(values.name)
     cells = [_sent(value) for value in values.tolist()]
     longest = max((len(str(cell)) for cell in cells if not isinstance(cell, list)), default=0)

@@ -143,10 +143,10 @@ def _ledger_table(found: list[Coverage]) -> None:
         frame,
         "what was seen",
         {
-            "source": page.Column(width=340),
-            "where": page.Column(width=170),
-            "from": page.Column(width=165),
-            "to": page.Column(width=165),
+            "source": page.ColumnLook(width=340),
+            "where": page.ColumnLook(width=170),
+            "from": page.ColumnLook(width=165),
+            "to": page.ColumnLook(width=165),
         },
     )
 

@@ -93,16 +93,16 @@ def rebalance_table(rebalances: pd.DataFrame) -> None:
         frame,
         "rebalances",
         {
-            "when": page.Column(width=221),
-            "number": page.Column(width=158),
-            "cause": page.Column(width=364),
-            "longest downtime": page.Column(width=212),
-            "window": page.Column(
+            "when": page.ColumnLook(width=221),
+            "number": page.ColumnLook(width=158),
+            "cause": page.ColumnLook(width=364),
+            "longest downtime": page.ColumnLook(width=212),
+            "window": page.ColumnLook(
                 width=86, help="The broker's window, from preparing to the group's record: not the downtime"
             ),
-            "moved": page.Column(width=58),
-            "members": page.Column(width=74),
-            "normal": page.Column(width=66, help="The protocol's normal work"),
+            "moved": page.ColumnLook(width=58),
+            "members": page.ColumnLook(width=74),
+            "normal": page.ColumnLook(width=66, help="The protocol's normal work"),
         },
         lambda n: ("rebalance", {"cluster": cluster_id, "rebalance": ids[n]}),
         placeholder="\u2014",

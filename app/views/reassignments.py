@@ -116,7 +116,7 @@ def elections_table(found: pd.DataFrame) -> None:
             }
         ),
         "changes of leaders",
-        {"when": page.Column(width=235)},
+        {"when": page.ColumnLook(width=235)},
         rows=10,
     )
 
@@ -272,7 +272,7 @@ def listing(everything: pd.DataFrame) -> None:
     page.long_table(
         shown(found, whole.to_ms),
         "reassignments",
-        {"partition": page.Column(width=230), "asked for": page.Column(width=235)},
+        {"partition": page.ColumnLook(width=230), "asked for": page.ColumnLook(width=235)},
         lambda n: ("reassignment", {"cluster": cluster_id, "reassignment": ids[n]}),
         is_searched=False,
     )

@@ -152,10 +152,10 @@ def movements(found: tuple[Movement, ...], is_known: bool) -> None:
     page.long_table(
         frame,
         "moved partitions and tasks",
-        {name: page.Column(width=width) for name, width in widths.items()}
+        {name: page.ColumnLook(width=width) for name, width in widths.items()}
         | {
-            "downtime": page.Column(width=205),
-            "marked by": page.Column(width=230),
+            "downtime": page.ColumnLook(width=205),
+            "marked by": page.ColumnLook(width=230),
         },
     )
 

@@ -35,7 +35,7 @@ def contradictions() -> None:
     page.long_table(
         frame,
         "contradictions",
-        {"why it was left out": page.Column(width=400)},
+        {"why it was left out": page.ColumnLook(width=400)},
         lambda n: ("evidence", {"cluster": found[n].cluster_id, "ref": found[n].ref}),
     )
 
@@ -68,12 +68,12 @@ def incomplete(counts: list[IncompleteCount]) -> None:
         frame,
         "incomplete rebalances",
         {
-            "group": page.Column(width=200),
-            "number": page.Column(width=110),
-            "when": page.Column(width=225),
-            "what was not seen": page.Column(width=170),
-            "how it ended": page.Column(width=400),
-            "cluster": page.Column(width=120),
+            "group": page.ColumnLook(width=200),
+            "number": page.ColumnLook(width=110),
+            "when": page.ColumnLook(width=225),
+            "what was not seen": page.ColumnLook(width=170),
+            "how it ended": page.ColumnLook(width=400),
+            "cluster": page.ColumnLook(width=120),
         },
         lambda n: ("rebalance", {"cluster": found[n].cluster_id, "rebalance": found[n].rebalance_id}),
     )
@@ -165,7 +165,7 @@ def unread(counts: dict[str, int]) -> None:
     page.long_table(
         frame,
         "not understood",
-        {"where": page.Column(width=400)},
+        {"where": page.ColumnLook(width=400)},
         lambda n: ("evidence", {"cluster": found[n].cluster_id, "ref": found[n].ref}),
     )
 
