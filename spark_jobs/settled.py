@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from rebalance_audit.domain import tables
-from rebalance_audit.domain.gather.windows import FOLD_VERSION, Checkpoint, Piece, Seam
+from rebalance_audit.domain.gather.windows import FOLD_VERSION, Checkpoint, NumberRun, Piece, Seam
 from rebalance_audit.domain.model import GroupRecord
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor
@@ -225,7 +225,7 @@ def checkpoint_of(
         shown_until_ms=row["settled_at_ms"],
         row_count=row["row_count"],
         seam=seam,
-        runs=tuple((low, high) for low, high in state["runs"]),
+        runs=tuple(map(NumberRun._make, state["runs"])),
         latest=tuple(latest),
     )
     return checkpoint, pieces

@@ -30,7 +30,7 @@ WINDOW = 8_000
 """Pieces of evidence that are folded at once: some 1,000 generations, and 40 MB with all that is made of them."""
 AROUND = 1_000
 """Pieces before and after that each window sees, too: some 125 generations."""
-FOLD_VERSION = 20
+FOLD_VERSION = 21
 """The version of `Checkpoint` and of what windows find. If either changes, this number must change too: then older
 checkpoints are not used."""
 
@@ -47,6 +47,15 @@ class Seam(NamedTuple):
     at_ms: int
 
 
+class NumberRun(NamedTuple):
+    """A stretch of rebalances in which numbers only grew: the group was not deleted in it."""
+
+    low: int
+    high: int
+    uses: int
+    """At most so many rebalances of it have one number: tries without a record, and the one that got it."""
+
+
 class Checkpoint(NamedTuple):
     """The state of the fold between two windows. What a window sees depends on the evidence alone, so a fold that goes
     on from here gives the rows of one from the beginning, unless evidence came that is not after `read_until_ms`."""
@@ -60,8 +69,7 @@ class Checkpoint(NamedTuple):
     row_count: int
     """Rebalances in the windows before."""
     seam: Seam | None
-    runs: tuple[tuple[int, int], ...]
-    """(lowest, highest) number of each stretch of rebalances in which numbers only grew."""
+    runs: tuple[NumberRun, ...]
     latest: tuple[GroupRecord, ...]
     """The latest record of each key before `read_from_ms`."""
 
@@ -112,11 +120,12 @@ def reconstruct_in_windows(
     while True:
         evidence = gather([*latest.values(), *(piece for _, piece in held)])
         whole = reconstruct(changed(evidence, is_continued=bool(latest)))
-        rows = whole.rebalances[_place(whole.rebalances, seam) :]
+        place = _place(whole.rebalances, seam)
+        rows = whole.rebalances[place:]
         until_ms = None if ahead is None else held[-around][0]
         end = len(rows) if until_ms is None else _first_after(rows, until_ms)
         yield Reconstruction(
-            rebalances=tuple(numbers.unique(rows[:end], whole.rebalances)),
+            rebalances=tuple(numbers.unique(rows[:end], whole.rebalances[:place])),
             connect_tasks=whole.connect_tasks,
             contradictions=tuple(
                 c
@@ -192,31 +201,46 @@ def _identity(row: Rebalance) -> Hashable:
 class _Numbers:
     """Numbers that the windows before have used: a group that was deleted begins again at 1, with ids of its own."""
 
-    def __init__(self, runs: Iterable[tuple[int, int]] = ()) -> None:
+    def __init__(self, runs: Iterable[NumberRun] = ()) -> None:
         self._runs = list(runs)
-        """(lowest, highest) number of each stretch in which they only grew."""
 
     @property
-    def runs(self) -> tuple[tuple[int, int], ...]:
+    def runs(self) -> tuple[NumberRun, ...]:
         return tuple(self._runs)
 
-    def unique(self, rows: Sequence[Rebalance], seen: Sequence[Rebalance]) -> Iterator[Rebalance]:
-        """The rows, with ids no earlier one has. `seen`: all of this window, among which the ids are unique already."""
-        hidden = list(self._runs)
-        if hidden and seen:
-            hidden[-1] = hidden[-1][0], min(hidden[-1][1], _number(seen[0]) - 1)
+    def unique(self, rows: Sequence[Rebalance], seen_again: Sequence[Rebalance]) -> Iterator[Rebalance]:
+        """The rows, with ids no earlier one has. `seen_again`: the rows before them that this window has as well; among
+        all of these the ids are unique already."""
+        hidden = self._hidden(seen_again)
         renamed: dict[str, str] = {}
         for row in rows:
             number = _number(row)
-            uses = sum(low <= number <= high for low, high in hidden)
+            uses = sum(run.uses for run in hidden if run.low <= number <= run.high)
             if uses:
                 renamed[row.rebalance_id] = _renamed(row, uses)
-            low, high = self._runs[-1] if self._runs else (number, number)
-            if number >= high:
-                self._runs[-1:] = [(low, number)]
-            else:
-                self._runs.append((number, number))
+            _go_on(self._runs, row)
             yield _with_ids(row, renamed) if renamed else row
+
+    def _hidden(self, seen_again: Sequence[Rebalance]) -> list[NumberRun]:
+        """The runs without what this window sees again, which is their end."""
+        again: list[NumberRun] = []
+        for row in seen_again:
+            _go_on(again, row)
+        if not again:
+            return list(self._runs)
+        *hidden, cut = self._runs[: max(1, 1 + len(self._runs) - len(again))]
+        return [*hidden, cut._replace(high=min(cut.high, again[0].low - 1))]
+
+
+def _go_on(runs: list[NumberRun], row: Rebalance) -> None:
+    """Adds the next rebalance: a smaller number begins a run."""
+    number = _number(row)
+    if not runs or number < runs[-1].high:
+        runs.append(NumberRun(number, number, 1))
+    else:
+        last = runs[-1]
+        is_used_again = number == last.high and not row.rewrite_seq
+        runs[-1] = NumberRun(last.low, number, last.uses + is_used_again)
 
 
 def _number(row: Rebalance) -> int:

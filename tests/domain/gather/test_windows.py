@@ -88,6 +88,21 @@ def test_a_group_deleted_and_created_anew_has_ids_of_its_own_in_each_life() -> N
     assert len({row.rebalance_id for row in found}) == len(found) == 400
 
 
+@pytest.mark.parametrize("apart_ms", [1_000, 700_000])
+@pytest.mark.parametrize("generations", [3, 10, 40])
+def test_a_group_that_is_created_anew_all_the_time_has_ids_of_its_own_in_each_life(
+    generations: int, apart_ms: int
+) -> None:
+    story = a_group()
+    for at_ms in range(T0, T0 + 400 // generations * apart_ms, apart_ms):
+        story = a_long_life(generations, story=story, at_ms=at_ms)
+        story.deleted(at_ms=at_ms + 500)
+    evidence = story.evidence()
+    found = [row.rebalance_id for row in in_windows(evidence, 300, 60)]
+    assert len(set(found)) == len(found)
+    assert found == [row.rebalance_id for row in reconstruct(evidence).rebalances]
+
+
 @pytest.mark.parametrize("kept", ["all", "records", "lines"])
 def test_a_fold_that_goes_on_from_any_checkpoint_gives_the_rows_of_the_whole(kept: str) -> None:
     evidence = a_long_life(400).evidence()

@@ -50,14 +50,17 @@ def _join(spine: list[Attempt], logged: list[Attempt]) -> list[Contradiction]:
     for attempt in spine:
         if attempt.rewrite_seq == 0:
             by_number.setdefault(attempt.number, []).append(attempt)
-    # The last of several tries at one number is the one that got the record.
     _join_rewrites(spine, logged)
+    logged_by_number: dict[int, list[Attempt]] = {}
+    for line_attempt in logged:
+        logged_by_number.setdefault(line_attempt.number, []).append(line_attempt)
+    # The last of several tries at one number is the one that got the record.
     for line_attempt in reversed(logged):
         if line_attempt.rewrite_seq:
             continue
         candidates = [a for a in by_number.get(line_attempt.number, []) if not a.lines]
         best = _nearest(candidates, line_attempt)
-        if best is None:
+        if best is None or _is_of_another_life(best, line_attempt, logged_by_number[line_attempt.number]):
             continue
         best.preparing, best.stabilized = line_attempt.preparing, line_attempt.stabilized
         best.received, best.emptied = line_attempt.received, line_attempt.emptied
@@ -126,6 +129,15 @@ def _nearest(candidates: Iterable[Attempt], logged: Attempt) -> Attempt | None:
     return best
 
 
+def _is_of_another_life(found: Attempt, logged: Attempt, of_number: Iterable[Attempt]) -> bool:
+    """Whether the lines of another life of the group are nearer to this record: of a group that is deleted and created
+    anew all the time, the last life has lines whose record has not come."""
+    found_at_ms = found.known_at_ms or 0
+    apart_ms = abs((logged.known_at_ms or 0) - found_at_ms)
+    others = (a for a in of_number if a.incarnation != logged.incarnation and not a.rewrite_seq)
+    return any(abs((other.known_at_ms or 0) - found_at_ms) < apart_ms for other in others)
+
+
 def _with_missing(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Numbers that were skipped, as rows of their own. What came before the first record is coverage, not missing."""
     result: list[Attempt] = []
@@ -143,15 +155,22 @@ def _with_missing(attempts: Sequence[Attempt]) -> list[Attempt]:
 
 
 def _number_uses(attempts: Sequence[Attempt]) -> None:
-    """The use that counted keeps the plain number, so that logs which arrive later do not rename it."""
+    """Within each life of the group the use that counted comes first, so that neither logs which arrive later nor a
+    later life rename it."""
     by_number: dict[tuple[int, int], list[Attempt]] = {}
     for attempt in attempts:
         by_number.setdefault((attempt.number, attempt.rewrite_seq), []).append(attempt)
     for uses in by_number.values():
         if len(uses) > 1:
-            uses.sort(key=lambda a: (a.record is None, a.received is None and a.emptied is None))
+            uses.sort(key=_counted_first)
         for use, attempt in enumerate(uses):
             attempt.use = use
+
+
+def _counted_first(attempt: Attempt) -> tuple[int, bool, bool]:
+    has_record = attempt.record is not None
+    is_bare = not has_record and attempt.received is None and attempt.emptied is None
+    return attempt.incarnation, not has_record, is_bare
 
 
 def _order(attempt: Attempt) -> tuple[int, int, int, int]:
