@@ -168,7 +168,7 @@ CONNECT_LEGEND = Html(
 _PAUSE_KEYS = (
     (Style.WORKING, "working", "working (thicker: holds more)"),
     (Style.STANDING, "bad", "stood still"),
-    (Style.BOUND, "bound", "likely at most, nine times of ten"),
+    (Style.BOUND, "bound", "likely most; nine times in ten it was less"),
     (Style.WAITING, "waiting", "of it, waiting by design (scheduled delay)"),
     (Style.UNKNOWN, "unknown", "two owners at once: the new one began before the old one stopped"),
     (Style.WINDOW, "window", "broker's window, not the downtime"),

@@ -41,7 +41,7 @@ def strip(span: Span) -> None:
     unit = words.unit_of_costs(fleet.partition_seconds, fleet.task_seconds)
     is_first = not reader.incident_count(span).open_count  # else the answer says it
     page.note(
-        "In this time {cost}{unit}",
+        "In this time, in incidents and outside them: {cost}{unit}",
         cost=sentences.cost_of(fleet),
         unit=sentences.unit_in_words(unit) if unit is not None and is_first else "",
     )

@@ -110,7 +110,7 @@ def _delay_advice(stays_away: bool, *, is_open: bool, is_late: bool) -> str:
             "Look at the leader's log: the round that ends the delay did not come. Restarting the leader hands out its "
             "tasks."
         )
-    shorter = "Where workers are removed on purpose or restart quickly, a lower value shortens that wait."
+    shorter = "Where workers are removed on purpose or restart quickly, a lower value of it shortens the wait."
     if stays_away and is_open:
         return (
             "Bring the worker back, or remove it for good: the others take its tasks only after "
@@ -118,8 +118,8 @@ def _delay_advice(stays_away: bool, *, is_open: bool, is_late: bool) -> str:
         )
     if stays_away:
         return (
-            "The others took its tasks once scheduled.rebalance.max.delay.ms was over. Bring the worker back if it is "
-            f"missed. {shorter}"
+            "The others took its tasks once scheduled.rebalance.max.delay.ms was over. Start the worker again if "
+            f"it is needed. {shorter}"
         )
     return "Nothing, if the worker was restarted on purpose. scheduled.rebalance.max.delay.ms sets how long tasks wait."
 
