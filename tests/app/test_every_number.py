@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -230,7 +230,7 @@ def test_groups(walk: Walk, gold: dict[str, list[Row]]) -> None:
     known = Known(gold["group"]).between(*seen(gold))
     known.counts |= {len(opened), len(found), len({(r["cluster_id"], r["group_id"]) for r in gold["rebalance"]})}
     known.counts |= set(opened.values())
-    known.counts |= {n := len({c["cluster_id"] for c in gold["coverage"]}), n - 1}  # whose evidence ended before
+    known.counts |= ended_before(gold)
     known.counts.add(empty := sum(g["state"] == "Empty" for g in gold["group"]))
     assert f"; {empty} groups are empty (no member)" in page.words
     hold(page, known)
@@ -395,13 +395,19 @@ def test_reassignments(walk: Walk, gold: dict[str, list[Row]]) -> None:
         hold(page, known)
 
 
+def ended_before(gold: Mapping[str, list[Row]]) -> set[int]:
+    """Of how many clusters, of how many, evidence ended before the newest."""
+    clusters = {c["cluster_id"] for c in gold["coverage"]}
+    return {len(clusters), len(clusters) - 1}
+
+
 def test_findings(walk: Walk, gold: dict[str, list[Row]]) -> None:
     rows = gold["finding"]
     page = walk("findings")
     opened = sum(f["status"] == "open" for f in rows)
     assert f"{opened} findings are open , {len(rows) - opened} resolved." in page.words
     known = Known(rows).between(*seen(gold))
-    known.counts |= {opened, len(rows) - opened, -(-len(rows) // 20)}
+    known.counts |= {opened, len(rows) - opened, -(-len(rows) // 20)} | ended_before(gold)
     known.counts |= {len((f["detail"] or "").splitlines()) - 4 for f in rows}
     hold(page, known)
     for f in rows:
