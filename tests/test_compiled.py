@@ -1,4 +1,4 @@
-"""The compiled form of the domain against plain Python: the same answers, digit for digit (`make test-compiled`)."""
+"""The compiled form of replays against plain Python: the same answers, digit for digit (`make test-compiled`)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ from tests.captures import gathered
 from tests.test_compiled import PAIRS, ROOT
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.reconstruct import reconstruct
-from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.replay.fleet import advice_of
 for name in PAIRS:
     for evidence in gathered(ROOT / "tests" / "pairs" / name).groups:
         rows = [measure(each) for each in reconstruct(evidence).rebalances]
-        print(name, rows, detect_group(rows))
         print(name, advice_of(rows, max(row.ended_at_ms or 0 for row in rows) + 1_000))
 """
 pytestmark = pytest.mark.own
@@ -47,7 +45,7 @@ def both() -> tuple[str, str]:
 def test_these_tests_run_on_the_compiled_form() -> None:
     assert Path(classic.__file__).is_relative_to(COMPILED)
     assert not classic.__file__.endswith(".py")
-    assert runtime.domain().detail.startswith("compiled")
+    assert runtime.replays().detail.startswith("compiled")
 
 
 def test_both_forms_give_the_same_advice() -> None:
