@@ -154,7 +154,7 @@ def incidents(span: Span, is_followed: bool) -> None:
         if counted.open_count > len(open_):
             kinds(alike)
         if counted.open_count > len(open_):
-            page.note("Below, at most {n} of a kind stand before the others.", n=HOME_ALIKE)
+            page.note("The first {n} of each kind come first.", n=HOME_ALIKE)
         order = "Open incidents: what stands still now, then critical ones, then by cost"
         page.incident_list(open_, order, "open", with_cluster, badge)
         rest(span, True, open_, counted.open_count, with_cluster)

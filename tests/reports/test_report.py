@@ -410,7 +410,7 @@ def test_advice_says_what_a_replay_of_that_group_says(tmp_path: Path) -> None:
     """The others' advice says where to ask; a replay of another cluster's group of that name is none of this one."""
     warehouse = _published(tmp_path / "w", [_orders()])
     told = read_report(warehouse)
-    to_ask = "no replay of this group weighs it yet, `rebalance-audit whatif orders` does"
+    to_ask = "to weigh it for this group, run `rebalance-audit whatif orders`"
     assert any(to_ask in (f["advice"] or "") for f in told.open_findings)
     assert any(to_ask in (i["advice"] or "") for i in told.incidents)
     numbers = {"saved_seconds": -43.3, "saved_lower_seconds": -59.9, "saved_upper_seconds": -36.6}

@@ -60,7 +60,7 @@ def test_a_replay_is_of_one_group_of_one_cluster() -> None:
     weigh(rows, Stored())
     assert [SAID in row["advice"] for row in rows] == [True, True, False, False, False, False, False]
     assert "a replay of this group predicts nothing, `rebalance-audit whatif orders` says why" in rows[2]["advice"]
-    assert "no replay of this group weighs it yet, `rebalance-audit whatif billing` does" in rows[3]["advice"]
+    assert "to weigh it for this group, run `rebalance-audit whatif billing`" in rows[3]["advice"]
     assert all(row["advice"] == ADVICE for row in rows[4:])
 
 

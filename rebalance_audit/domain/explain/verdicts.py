@@ -81,7 +81,7 @@ def unreplayed(group_id: str, *, predicts_nothing: bool) -> str:
     command = f"`rebalance-audit whatif {group_id if is_plain else 'GROUP'}`"
     if predicts_nothing:
         return f"a replay of this group predicts nothing, {command} says why"
-    return f"no replay of this group weighs it yet, {command} does"
+    return f"to weigh it for this group, run {command}"
 
 
 @overload

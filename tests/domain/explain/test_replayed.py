@@ -78,8 +78,8 @@ def test_advice_that_nobody_replayed_says_where_to_ask() -> None:
 
 def test_where_no_replay_is_stored_the_command_for_one_is_said() -> None:
     assert weighed(ADVICE, [], unreplayed("orders", predicts_nothing=False)) == (
-        "A group.instance.id spares the others, but its partitions wait for it: no replay of this group weighs it yet, "
-        "`rebalance-audit whatif orders` does. A shorter session shortens the wait."
+        "A group.instance.id spares the others, but its partitions wait for it: to weigh it for this group, run "
+        "`rebalance-audit whatif orders`. A shorter session shortens the wait."
     )
     refused = unreplayed("orders", predicts_nothing=True)
     assert refused == "a replay of this group predicts nothing, `rebalance-audit whatif orders` says why"
@@ -87,7 +87,7 @@ def test_where_no_replay_is_stored_the_command_for_one_is_said() -> None:
 
 @pytest.mark.parametrize("name", ["a b", "x; rm -rf ~", "`id`", "-w", "$(id)", "", "g" * 81, "größe", "<b>"])
 def test_a_name_that_is_no_plain_word_is_in_no_command(name: str) -> None:
-    assert unreplayed(name, predicts_nothing=False).endswith("`rebalance-audit whatif GROUP` does")
+    assert unreplayed(name, predicts_nothing=False).endswith("run `rebalance-audit whatif GROUP`")
 
 
 def test_a_replay_that_says_nothing_or_of_what_nobody_advises_is_no_verdict() -> None:
