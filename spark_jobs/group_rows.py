@@ -186,6 +186,13 @@ def files_since(files: Sequence[str], from_ms: int, until_ms: int | None = None)
     return [file for file in found if (at_ms := least(file, INSTANTS)) is None or at_ms <= until_ms]
 
 
+def least_by_group(rows: pa.Table, value: str, column: str, less: int = 0) -> Least:
+    """The bound on `column` of rows of these groups: for each its least `value` in `rows`, or so much `less`."""
+    least = rows.group_by("group_id").aggregate([(value, "min")])
+    listed = zip(least["group_id"].to_pylist(), least[f"{value}_min"].to_pylist(), strict=True)
+    return Least(column, "group_id", {group_id: found - less for group_id, found in listed})
+
+
 def changed_rebalances(warehouse: Warehouse, table: str, columns: Sequence[str], batch: Batch) -> GroupReader | None:
     """Reads the single rebalances of this table that a batch changed. `groups` names those that are gone, too. None
     where that is not known, or they are many: then whole groups are read."""

@@ -18,7 +18,7 @@ from rebalance_audit.warehouse.row_groups import Least, row_count_of, row_groups
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.commits.group_records import records_of_groups
 from spark_jobs.commits.keys import groups_of, groups_of_commits
-from spark_jobs.group_rows import GROUP, LISTED_AT_MOST
+from spark_jobs.group_rows import GROUP, LISTED_AT_MOST, least_by_group
 from spark_jobs.stages.stage import Run
 
 PLACE = ("cluster_id", "topic", "partition", "group_id")
@@ -107,10 +107,7 @@ def records_behind(context: Run, concerned: pa.Table) -> pa.Table:
     listed = set(groups["group_id"].to_pylist())
     if len(listed) > LISTED_AT_MOST or row_count_of(row_groups_of(files, "group_id", listed)) <= _FEW_ROWS:
         return records_of(context, groups)
-    first = concerned.group_by("group_id").aggregate([("first_new", "min")])
-    floors = zip(first["group_id"].to_pylist(), first["first_new_min"].to_pylist(), strict=True)
-    bound = Least("offset", "group_id", {group_id: at - _BACK for group_id, at in floors})
-    found = records_of(context, groups, bound)
+    found = records_of(context, groups, least_by_group(concerned, "first_new", "offset", less=_BACK))
     last = last_records(concerned, found)
     lacking = [at for at, place in enumerate(_places(concerned)) if last[place] == _NO_RECORD]
     if not lacking:

@@ -15,7 +15,7 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least
 from spark_jobs.commits.group_records import records_of_groups
-from spark_jobs.group_rows import GROUP, Place, rows_of_groups
+from spark_jobs.group_rows import GROUP, Place, least_by_group, rows_of_groups
 from spark_jobs.stages.stage import Batch, Run
 
 _MARKS = "silver.commit_mark"
@@ -37,13 +37,12 @@ def groups_shown_anew(context: Run, batch: Batch) -> set[Place]:
         return set(zip(*(named[name].to_pylist() for name in GROUP.names), strict=True))
     changed = warehouse.changed_keys(_MARKS, _KEY, since, until)
     groups = changed.group_by(GROUP.names).aggregate([]).select(GROUP.names).cast(GROUP)
-    from_changed = from_first_changed(changed)
     try:
-        before = rows_of_groups(warehouse, _MARKS, _COLUMNS, groups, version=since, bound=from_changed)
+        before = rows_of_groups(warehouse, _MARKS, _COLUMNS, groups, version=since, bound=from_first_changed(changed))
         now = rows_of_groups(warehouse, _MARKS, _COLUMNS, groups, version=until, bound=_that_may_be_silent(before))
     except (duckdb.IOException, FileNotFoundError):  # cleaned up meanwhile
         now = before = arrow_schema(_MARKS).empty_table().select(_COLUMNS)
-    last = Least("offset", from_changed.of, from_changed.by_value)
+    last = least_by_group(changed, "first_offset", "offset")
     records = records_of_groups(
         warehouse, [*GROUP.names, "offset"], groups, batch.until["silver.group_event"], bound=last
     )
@@ -53,21 +52,12 @@ def groups_shown_anew(context: Run, batch: Batch) -> set[Place]:
 
 def from_first_changed(changed: pa.Table) -> Least:
     """The bound on marks which all of these keys are within: of a group with a long history they are its last ones."""
-    return _least_by_group("first_offset", changed)
+    return least_by_group(changed, "first_offset", "first_offset")
 
 
 def _that_may_be_silent(before: pa.Table) -> Least:
     """The bound within which are the marks that these became, and those that others go on long after."""
-    least = _least_by_group("last_at_ms", before)
-    return Least(
-        least.column, least.of, {group_id: at_ms - OPEN_AFTER_MS for group_id, at_ms in least.by_value.items()}
-    )
-
-
-def _least_by_group(column: str, rows: pa.Table, less: int = 0) -> Least:
-    least = rows.group_by("group_id").aggregate([(column, "min")])
-    listed = zip(least["group_id"].to_pylist(), least[f"{column}_min"].to_pylist(), strict=True)
-    return Least(column, "group_id", {group_id: value - less for group_id, value in listed})
+    return least_by_group(before, "last_at_ms", "last_at_ms", less=OPEN_AFTER_MS)
 
 
 class _ShownMark(NamedTuple):
