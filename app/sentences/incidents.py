@@ -9,7 +9,7 @@ from datetime import tzinfo
 from app import words
 from app.answers.rows import ClusterRow, Fleet, IncidentCount, IncidentRow, MarkRow, Span
 from app.words import Html, fill
-from rebalance_audit.domain.detect.wording import likely_seconds, seconds_of, thing_of
+from rebalance_audit.domain.detect.wording import thing_of
 from rebalance_audit.domain.incidents import words as incident_words
 from rebalance_audit.domain.incidents.words import is_old
 
@@ -27,8 +27,8 @@ def story(i: IncidentRow) -> str:
 
 def _without_cost(i: IncidentRow) -> str:
     """It is said there with other roundings."""
-    lost = likely_seconds(i.cost_seconds, i.cost_likely_lower_seconds, i.cost_likely_upper_seconds)
-    return i.story.replace(f" and cost {lost} {seconds_of(i.unit)}: ", ": ")
+    cost = incident_words.cost_known(i.cost_seconds, i.cost_likely_lower_seconds, i.cost_likely_upper_seconds, i.unit)
+    return i.story.replace(f"{cost}: ", ": ")
 
 
 def stands(i: IncidentRow, now_ms: int, tz: tzinfo) -> str:

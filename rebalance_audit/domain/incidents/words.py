@@ -140,8 +140,12 @@ def _what_it_did(trouble: Trouble, cost: CostBounds) -> str:
     noun = unit_of_trouble(trouble)
     protocols = {r.protocol_type for r in rebalances} | set(before.protocol_types if before is not None else ())
     what = f"{things(moved, noun, protocols.pop() if len(protocols) == 1 else None)} moved or stopped{until}"
-    lost = likely_seconds(cost.estimate, cost.likely_lower, cost.likely_upper)
-    return f"It took {count}{where} and cost {lost} {seconds_of(noun)}: {what}."
+    return f"It took {count}{where}{cost_known(cost.estimate, cost.likely_lower, cost.likely_upper, noun)}: {what}."
+
+
+def cost_known(estimate: float | None, likely_lower: float | None, likely_upper: float | None, noun: str) -> str:
+    """What stands in a story in place of `COST_NOT_KNOWN`."""
+    return f" and cost {likely_seconds(estimate, likely_lower, likely_upper)} {seconds_of(noun)}"
 
 
 def _how_it_stands(stands: str, last_ms: int, *, expected: bool) -> str:
