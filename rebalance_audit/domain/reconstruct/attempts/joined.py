@@ -53,7 +53,8 @@ def _join(spine: list[Attempt], logged: list[Attempt]) -> list[Contradiction]:
     _join_rewrites(spine, logged)
     logged_by_number: dict[int, list[Attempt]] = {}
     for line_attempt in logged:
-        logged_by_number.setdefault(line_attempt.number, []).append(line_attempt)
+        if not line_attempt.rewrite_seq:
+            logged_by_number.setdefault(line_attempt.number, []).append(line_attempt)
     # The last of several tries at one number is the one that got the record.
     for line_attempt in reversed(logged):
         if line_attempt.rewrite_seq:
@@ -134,7 +135,7 @@ def _is_of_another_life(found: Attempt, logged: Attempt, of_number: Iterable[Att
     anew all the time, the last life has lines whose record has not come."""
     found_at_ms = found.known_at_ms or 0
     apart_ms = abs((logged.known_at_ms or 0) - found_at_ms)
-    others = (a for a in of_number if a.incarnation != logged.incarnation and not a.rewrite_seq)
+    others = (a for a in of_number if a.incarnation != logged.incarnation)
     return any(abs((other.known_at_ms or 0) - found_at_ms) < apart_ms for other in others)
 
 
