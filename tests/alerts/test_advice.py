@@ -49,7 +49,7 @@ def test_an_alert_says_what_the_app_says(warehouse: Warehouse, receiver: Receive
     weigh(shown, lambda sql, params: warehouse.query(sql, params).to_pylist())
     of_orders, of_billing = (str(row["advice"]) for row in shown)
     assert SAID in of_orders
-    assert "`rebalance-audit whatif billing` does" in of_billing
+    assert "run `rebalance-audit whatif billing`" in of_billing
     asked = AlertRound(INCIDENTS, is_live=True, advised=partial(advised, opened=warehouse))
     assert send_alerts(asked, [receiver.webhook], state).delivered_count == 2
     ((orders, billing),) = receiver.received
