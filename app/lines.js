@@ -1,19 +1,6 @@
 // Incidents or findings, one line each, that open in place. All text is set as text, never as HTML.
 // `palette.js` walks them by j and k; Enter: open or close; o: its own page.
 
-// As in visit.js.
-function visit(href) {
-  window.history.pushState({}, "", href);
-  window.dispatchEvent(new PopStateEvent("popstate"));
-}
-
-const make = (tag, className, text) => {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text !== undefined && text !== null) element.textContent = text;
-  return element;
-};
-
 // A duration stays on one line: `11 h 10 min`, `39 min 53 s`.
 const whole = (text) => text.replace(/\b\d[\d.,]*(?: (?:ms|s|min|h|d)\b(?: \d+(?= (?:s|min|h)\b))?)+/g, (found) => found.replaceAll(" ", "\u00a0"));
 

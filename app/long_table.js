@@ -4,19 +4,6 @@
 const SVG = "http://www.w3.org/2000/svg";
 const AT_ONCE = 200, ON_A_PHONE = 8, SEARCHED_FROM = 16;
 
-// As in visit.js.
-function visit(href) {
-  window.history.pushState({}, "", href);
-  window.dispatchEvent(new PopStateEvent("popstate"));
-}
-
-const make = (tag, className, text) => {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text !== undefined) element.textContent = text;
-  return element;
-};
-
 function bars(values, top) {
   const svg = document.createElementNS(SVG, "svg"), path = document.createElementNS(SVG, "path");
   svg.setAttribute("viewBox", `0 0 ${values.length} 1`);

@@ -1,6 +1,6 @@
 // Ctrl-K: a box to type a name into, and what it leads to. All text is set as text, never as HTML.
-// A place is opened as in visit.js. So are links within a page's own HTML (`page.anchor`), and the pages of the menu: Streamlit's own links carry no time, and the address that
-// gets it afterwards is one more for Back, which leads nowhere.
+// Links within a page's own HTML (`page.anchor`) and the pages of the menu are opened by `visit`, too: Streamlit's own links
+// carry no time, and the address that gets it afterwards is one more for Back, which leads nowhere.
 
 const TIME = ["from", "to", "last", "since"];
 const KEPT = [...TIME, "zone"];
@@ -25,11 +25,6 @@ function choose(link) {
   for (const other of link.parentElement.children) other.removeAttribute("aria-current");
   link.setAttribute("aria-current", "true");
   visit(window.location.pathname + "?" + now);
-}
-
-function visit(address) {
-  window.history.pushState({}, "", address);
-  window.dispatchEvent(new PopStateEvent("popstate"));
 }
 
 // j, k: next and previous of all that a page lists, lines and rows of tables; o: the page of the one that has the focus.
@@ -62,10 +57,9 @@ export default function (component) {
   const isAnswer = data.query === input.value.trim();
   if (isAnswer || !input.value.trim()) {
     list.replaceChildren(...data.found.map((found, i) => {
-      const row = document.createElement("li"), kind = document.createElement("span"), name = document.createElement("b"), where = document.createElement("i");
+      const row = make("li");
       row.id = "ra-found-" + i; row.setAttribute("role", "option");
-      kind.textContent = found.kind; name.textContent = found.name; where.textContent = found.where;
-      row.append(kind, name, where);
+      row.append(make("span", "", found.kind), make("b", "", found.name), make("i", "", found.where));
       row.onclick = () => go(found);
       return row;
     }));

@@ -13,20 +13,21 @@ import streamlit as st
 from app import words
 from app.answers.rows import MarkRow
 from app.charts import Target
+from app.page.script import script
 from app.page.time_range import carried, set_since, switch
 from app.words import Html, fill
 
 _visit = st.components.v2.component(
     "rebalance_audit_visit",
     html="<span></span>",
-    js=(Path(__file__).parents[1] / "visit.js").read_text(encoding="utf-8"),
+    js=script("visit.js"),
     isolate_styles=False,
 )
 
 _arrive = st.components.v2.component(
     "rebalance_audit_arrive",
     html="<span></span>",
-    js=(Path(__file__).parents[1] / "arrive.js").read_text(encoding="utf-8"),
+    js=script("arrive.js"),
     isolate_styles=False,
 )
 

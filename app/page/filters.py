@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import streamlit as st
 
 from app.page.address import is_not_here, param, put_param, short
+from app.page.script import script
 
-_HERE = Path(__file__).parents[1]
 _KEY = "filters"
 _draw = st.components.v2.component(
     "rebalance_audit_filters",
     html='<div class="ra-filters" role="group" aria-label="Filters"></div>',
-    js=(_HERE / "filters.js").read_text(encoding="utf-8"),
+    js=script("filters.js"),
     isolate_styles=False,
 )
 

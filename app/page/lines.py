@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import streamlit as st
 
 from app.page.address import href
+from app.page.script import script
 
 ADVICE = "What to do:"
 """The name of the fact in which commands stand between backticks."""
 _draw = st.components.v2.component(
     "rebalance_audit_lines",
     html='<div class="ra-list"></div>',
-    js=(Path(__file__).parents[1] / "lines.js").read_text(encoding="utf-8"),
+    js=script("lines.js"),
     isolate_styles=False,
 )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -13,6 +12,7 @@ import streamlit as st
 
 from app import words
 from app.page.address import href
+from app.page.script import script
 
 Leads = tuple[str, dict[str, str | int | None]]
 """A page, and what stands in its address."""
@@ -20,7 +20,7 @@ _ROW_PX = 33
 _draw = st.components.v2.component(
     "rebalance_audit_long_table",
     html='<div class="ra-long"></div>',
-    js=(Path(__file__).parents[1] / "long_table.js").read_text(encoding="utf-8"),
+    js=script("long_table.js"),
     isolate_styles=False,
 )
 

@@ -11,6 +11,7 @@ from app import words
 from app.answers.rows import Place
 from app.page.address import href
 from app.page.frame import fragment, warehouse_location
+from app.page.script import script
 from app.queries import WarehouseError, opened_for_visitor
 
 _HERE = Path(__file__).parents[1]
@@ -31,7 +32,7 @@ _draw = st.components.v2.component(
     'topic" placeholder="Name of a group, incident, connector or topic"><ol id="ra-found" role="listbox" '
     'aria-label="Found"></ol><p></p></dialog>',
     css=(_HERE / "palette.css").read_text(encoding="utf-8"),
-    js="".join((_HERE / name).read_text(encoding="utf-8") for name in ("drawing.js", "palette.js")),
+    js=script("drawing.js", "palette.js"),
 )
 
 

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import charts, words
 from app.page.saying import note
+from app.page.script import script
 from app.page.time_range import set_span, show_all, zone_name
 
 _HERE = Path(__file__).parents[1]
@@ -17,7 +18,7 @@ _draw = st.components.v2.component(
     html='<div class="time-line"><canvas></canvas><div class="tip" hidden></div><div class="scrub" hidden></div>'
     '<button type="button" class="png" title="Save this picture">PNG</button></div>',
     css=(_HERE / "time_line.css").read_text(encoding="utf-8"),
-    js=(_HERE / "time_line.js").read_text(encoding="utf-8"),
+    js=script("time_line.js"),
 )
 
 

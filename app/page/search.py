@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import streamlit as st
 
-_HERE = Path(__file__).parents[1]
+from app.page.script import script
+
 _LONGEST = 200
 _draw = st.components.v2.component(
     "rebalance_audit_search",
     html='<input class="ra-search" type="search" autocomplete="off" spellcheck="false">',
-    js=(_HERE / "search.js").read_text(encoding="utf-8"),
+    js=script("search.js"),
     isolate_styles=False,
 )
 
