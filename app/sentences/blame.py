@@ -1,91 +1,14 @@
-"""Whose doing an incident is: members, workers, brokers or people, and what happened to them."""
+"""Whose doing an incident is, for a page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from app import words
 from app.answers.rows import IncidentRow
 from app.answers.runbook import rule_name
 from app.words import Html, fill
-from rebalance_audit.domain.causes import MEMBER_FAILED, MEMBERSHIP, SESSION_EXPIRED, Cause, cause_of
-from rebalance_audit.domain.detect.history import worker_name
-
-MOST_CULPRITS = 3
-_OF_MEMBERS = ("member_fault", "connect_worker")
-_NAMED_BY_THE_TITLE = frozenset({"RB017", "RB018", "RB019"})
-"""Rules whose findings name members in their titles alone."""
+from rebalance_audit.domain.incidents.blame import blamed
 
 
 def whose_doing(i: IncidentRow) -> Html:
     """For a page."""
-    who, did = blamed(i)
+    who, did = blamed(i, rule_name)
     return fill("<b>{who}</b>{did}", who=who, did=did) if who else fill("{did}", did=did)
-
-
-def blamed(i: IncidentRow) -> tuple[str, str]:
-    """Who, as text to be set off and not escaped yet, or nothing where that is nobody alone; and the rest of the
-    sentence. Who joined or left on purpose did nothing wrong, so that nobody looks for their owner."""
-    who = ", ".join(_few([words.name(worker_name(each), 60) for each in i.culprits]))
-    cause = i.root_cause
-    if i.kind == "reassignment":
-        return _of_a_move(cause, who)
-    if i.root_cause == Cause.MEMBER_REMOVED_BY_ADMIN:
-        return "an administrator", f" removed {who or 'members'}"
-    if who and i.kind == "scaling" and not i.expected:
-        did = {Cause.MEMBER_JOINED: "joined", Cause.MEMBER_LEFT: "left"}.get(cause_of(cause))
-        if did is None:
-            return "", f"not known (it began {words.because(cause)}: {who})"
-        return "", f"not known (it began as {who} {did})"
-    if not who and cause in _NAMED_BY_THE_TITLE:
-        return "the members that the title names", f": {_in_words(cause)}"
-    if not who:
-        return "", f"no single member or broker: {_in_words(cause)}"
-    hosts = _few([words.name(h, 40) for h in i.hosts if not any(h in each for each in i.culprits)])
-    is_change = cause in MEMBERSHIP - MEMBER_FAILED and not i.expected
-    if is_change:
-        return who, f"{_at(hosts)}: it began {words.because(cause)}"
-    if len(i.culprits) > 1 and i.kind in _OF_MEMBERS and "; " in i.title:  # each did something else
-        return who, f"{_at(hosts)}: what each did, the title says"
-    return who, f"{_at(hosts)}: {_did(_in_words(cause), len(i.culprits))}"
-
-
-def _did(phrase: str, count: int) -> str:
-    """The phrase of a cause after those who did it: `exceeded its poll interval`."""
-    for subject in ("a member ", "a worker "):
-        if phrase.startswith(subject):
-            did = phrase.removeprefix(subject)
-            return did.replace(" its ", " their ") if count > 1 else did
-    return phrase
-
-
-def _of_a_move(blocker: str, who: str) -> tuple[str, str]:
-    """A throttle and a request that cannot end are no broker's doing."""
-    match blocker:
-        case "throttle":
-            return "", f"not a broker's: the throttle held up copying to {who or 'the new replicas'}"
-        case "adding_and_removing_overlap":
-            return "whoever asked for it", f": the move adds and removes {who or 'the same broker'} at once"
-        case _ if who:
-            return who, f": {_in_words(blocker)}"
-        case _:
-            return "", f"no single broker: {_in_words(blocker)}"
-
-
-def _in_words(cause: str) -> str:
-    """Of a trigger, of what blocks a reassignment, or of a rule: `eager Connect (CN006)`."""
-    if cause in SESSION_EXPIRED:
-        return "no heartbeat until the session expired, why is not known"
-    if cause in words.BLOCKER_WORDS:
-        return words.BLOCKER_WORDS[cause]
-    name = rule_name(cause)
-    return words.trigger(cause) if name == cause else f"{name[:1].lower()}{name[1:]} ({cause})"
-
-
-def _few(names: list[str]) -> list[str]:
-    more = len(names) - MOST_CULPRITS
-    return [*names[:MOST_CULPRITS], f"{more:,} more"] if more > 0 else names
-
-
-def _at(hosts: Sequence[str]) -> str:
-    return f" on {'host' if len(hosts) == 1 else 'hosts'} {', '.join(hosts)}" if hosts else ""

@@ -1,20 +1,31 @@
-"""An incident as text for a chat, and as a postmortem in Markdown. What clients named stands in code marks."""
+"""An incident as text for a chat, and as a postmortem in Markdown."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import tzinfo
 
 from app import words
 from app.answers.rows import GroupCost, IncidentRow
-from app.sentences.blame import blamed
+from app.answers.runbook import rule_name
 from app.sentences.incidents import cost_words, stands, story
+from rebalance_audit.domain.incidents.blame import whose_doing
+
+_ACTS = re.compile(r"[\\`*\[\]<|~]|(?<![^\W_])_|_(?![^\W_])|^[#>]|^[+-](?= )|(?<=^\d)[.)]")
+"""What Markdown and chats read. An underscore within a word, a `#` or a `>` within a line stay as they are: Slack shows
+each backslash, and most names have underscores."""
 
 
 def _safe(text: str, most: int = 400) -> str:
     """No client's text becomes a link, a mention or a heading: what Markdown and chats read is set off."""
-    shown = words.cut(words.visible(text), most)
-    return "".join(f"\\{c}" if c in "\\`*_[]<>#|!~" else c for c in shown).replace("@", "@\u200b")
+    return _ACTS.sub(r"\\\g<0>", words.cut(words.visible(text), most)).replace("@", "@\u200b")
+
+
+def _with_commands(text: str, most: int) -> str:
+    """Advice: the commands in it, between backticks, stay as they are."""
+    parts = re.split(r"(`[^`]+`)", words.whole_sentences(words.visible(text), most))
+    return "".join(part if at % 2 else _safe(part, most) for at, part in enumerate(parts))
 
 
 def _cost(i: IncidentRow) -> str:
@@ -29,11 +40,11 @@ def for_chat(i: IncidentRow, subject: str, now_ms: int, tz: tzinfo, url: str) ->
     lines = [
         f"[{i.severity}, {stands(i, now_ms, tz)}] {_safe(subject)} @ {_safe(i.cluster_id, 60)}: "
         f"{_safe(words.utc_in(i.title, tz))}",
-        f"Whose doing: {_safe(''.join(blamed(i)))}.",
+        f"Whose doing: {_safe(whose_doing(i, rule_name))}.",
         f"Cost: {_cost(i)}. Since {words.minute(i.first_at_ms, tz)}.",
     ]
     if i.advice:
-        lines.append(f"What to do: {_safe(i.advice)}")
+        lines.append(f"What to do: {_with_commands(i.advice, 400)}")
     return "\n".join([*lines, url])
 
 
@@ -72,9 +83,9 @@ def postmortem(
         if picture_url is None
         else f"![Time line of the incident]({picture_url})",
         "## Cause",
-        _safe("".join(blamed(i))) + (f" ({tier})" if tier else ""),
+        _safe(whose_doing(i, rule_name)) + (f" ({tier})" if tier else ""),
         "## What to do",
-        _safe(i.advice or "not known", 800),
+        _with_commands(i.advice or "not known", 800),
         "## What went well, what did not",
         "",
         f"Picture and evidence: {url}",

@@ -35,7 +35,6 @@ from app.words.kafka import (
     TIER_WORDS,
     alert,
     alert_news,
-    because,
     family,
     number_of,
     owner,
@@ -58,7 +57,6 @@ from app.words.numbers import (
     unit_of_costs,
 )
 from app.words.replicas import (
-    BLOCKER_WORDS,
     ELECTION_WORDS,
     PHASE_WORDS,
     REASSIGNMENT_WORDS,
@@ -69,10 +67,10 @@ from app.words.replicas import (
     state,
 )
 from app.words.times import ago, began, clock, day_and_time, instant, minute, moment, typed_time, utc_in, when, zone
+from rebalance_audit.domain.causes import because
 from rebalance_audit.domain.visible import visible
 
 __all__ = [
-    "BLOCKER_WORDS",
     "ELECTION_WORDS",
     "FAMILIES",
     "FAMILY_SIGN",

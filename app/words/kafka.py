@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.words.foreign import name
 from app.words.numbers import count
-from rebalance_audit.domain.causes import REASSIGNED, Cause, Family, cause_of, family_of, phrase_of
+from rebalance_audit.domain.causes import Family, family_of, phrase_of
 from rebalance_audit.domain.detect.history import worker_name
 
 FAMILIES = tuple(Family)
@@ -68,14 +68,6 @@ STATE_WORDS = {
 
 def trigger(value: str) -> str:
     return name(phrase_of(value))
-
-
-def because(value: str) -> str:
-    """The cause as the end of a sentence: `because a member joined`, `as Streams probing`."""
-    cause = cause_of(value)
-    if cause is Cause.UNKNOWN and value != REASSIGNED:
-        return "for a cause not known"
-    return f"{'as' if cause.facts.is_round else 'because'} {phrase_of(str(value))}"
 
 
 def family(value: str) -> str:

@@ -23,18 +23,6 @@ PHASE_WORDS = {
     "cancelled": "cancelled",
     "superseded": "replaced by another request",
 }
-BLOCKER_WORDS = {
-    "adding_and_removing_overlap": "a broker was to be added and removed at once",
-    "no_leader": "a partition had no leader",
-    "broker_down": "a broker was down or fenced",
-    "old_replica_out_of_sync": "a replica that stays was not in sync",
-    "disk_failed": "the disk with a new copy failed",
-    "throttle": "the throttle held up copying",
-    "replica_not_fetching": "a replica did not get in sync",
-    "controller_unavailable": "there was no active controller",
-    "unknown": "cause not known",
-}
-"""What held a reassignment up, whichever brokers it was."""
 ELECTION_WORDS = {
     "tool": "by a tool",
     "znode": "by a request in ZooKeeper",

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from rebalance_audit.domain.detect.wording import clock, duration, listed, shown
 from rebalance_audit.domain.incidents import Incident
+from rebalance_audit.domain.incidents.blame import whose_doing
 
 EVIDENCE_SHOWN = 3
 RUNBOOK = "docs/runbook.md"
@@ -86,6 +87,7 @@ def body(news: News) -> str:
     if news.status != "withdrawn":
         lines.append(safe(i.story, _TEXT_WIDTH))
     if news.status == "open":
+        lines.append(f"Whose doing: {safe(whose_doing(i), _TEXT_WIDTH)}")
         if i.advice:
             lines.append(f"What to do: {safe(i.advice, _TEXT_WIDTH)}")
         if i.evidence:

@@ -341,6 +341,14 @@ def phrase_of(text: str) -> str:
     return _BY_VALUE[text].facts.phrase if text in _BY_VALUE else text
 
 
+def because(value: str) -> str:
+    """The cause as the end of a sentence: `because a member joined`, `as Streams probing`."""
+    cause = cause_of(value)
+    if cause is Cause.UNKNOWN and value != REASSIGNED:
+        return "for a cause not known"
+    return f"{'as' if cause.facts.is_round else 'because'} {phrase_of(str(value))}"
+
+
 def family_of(text: str) -> Family:
     """The family of the cause of this value. That of REASSIGNED is a change of the configuration."""
     return Family.CONFIGURATION if text == REASSIGNED else cause_of(text).facts.family

@@ -34,6 +34,7 @@ def test_an_open_incident_is_shown_once(receiver: Receiver, state: Path) -> None
     assert alert["annotations"]["summary"] == "orders rebalanced 19 times in 2 min"
     assert "runbook_url" not in alert["annotations"]  # nobody said where a browser finds it
     assert "Runbook: docs/runbook.md#rb001" in alert["annotations"]["description"]
+    assert "Whose doing: c1: exceeded its poll interval" in alert["annotations"]["description"]
     assert "What to do: Process less per poll." in alert["annotations"]["description"]
     assert "Evidence: record:__consumer_offsets-7@231" in alert["annotations"]["description"]
     assert alert["startsAt"] == "2025-11-21T14:03:11.000+00:00"

@@ -10,6 +10,7 @@ from app.answers.runbook import rule_name
 from rebalance_audit.domain.detect import TABLE_RULES
 from rebalance_audit.domain.detect.reassignments import REASSIGNMENT_RULES
 from rebalance_audit.domain.detect.rules import GROUP_RULES
+from rebalance_audit.domain.reassign.advice import BLOCKER_PHRASES
 from rebalance_audit.domain.tables.reassignments import REASSIGNMENT_BLOCKERS
 from tests.app.test_copies import LOST, URL
 
@@ -43,7 +44,7 @@ def test_no_code_stands_alone(cause: str, culprits: tuple[str, ...]) -> None:
     assert said != cause
     assert f": {cause}" not in said
     if cause in REASSIGNMENT_BLOCKERS:
-        assert cause in words.BLOCKER_WORDS
+        assert cause in BLOCKER_PHRASES
     else:
         assert rule_name(cause).lower() in said.lower()
 

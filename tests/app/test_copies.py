@@ -56,6 +56,22 @@ def test_a_message_for_a_chat_says_what_whose_doing_what_it_cost_and_what_to_do(
     assert "Cost: no downtime seen." in sentences.for_chat(move, "broker 3", NOW, UTC, URL)
 
 
+def test_a_name_has_a_backslash_only_where_it_would_do_something_in_a_chat() -> None:
+    said = {
+        "orders_app-v2.1": "orders_app-v2.1", "_x_": r"\_x\_", "a*b": r"a\*b", "[a](http://b)": r"\[a\](http://b)",
+        "# a": r"\# a", "a # b > c": "a # b > c", "1. a": r"1\. a", "<!here>": r"\<!here>", "`a`": r"\`a\`",
+    }  # fmt: skip
+    for name, shown in said.items():
+        text = sentences.postmortem(replace(LOST, story=name), "connect", [], NOW, UTC, URL)
+        assert f"## Summary\n\n{shown}\n\n" in text
+
+
+def test_commands_of_the_advice_stay_commands_and_names_beside_them_call_nobody() -> None:
+    told = replace(LOST, advice="Run `rebalance-audit whatif my_app`, then ask @here or *x*.")
+    line = r"What to do: Run `rebalance-audit whatif my_app`, then ask @" + "\u200b" + r"here or \*x\*."
+    assert line in sentences.for_chat(told, "connect", NOW, UTC, URL).splitlines()
+
+
 def test_a_story_beside_the_cost_does_not_say_it_again_with_another_rounding() -> None:
     told = "x. It took 2 rebalances and cost 91.6 (likely 87.5 to 95.8) task-seconds: 3 tasks moved."
     assert sentences.story(replace(LOST, story=told)) == "x. It took 2 rebalances: 3 tasks moved."

@@ -19,6 +19,7 @@ from rebalance_audit.domain.explain.connect_stories import ConnectStory
 from rebalance_audit.domain.explain.layout import hanging
 from rebalance_audit.domain.explain.standstills import StandstillStory
 from rebalance_audit.domain.incidents import Incident
+from rebalance_audit.domain.incidents.blame import whose_doing
 from rebalance_audit.domain.incidents.words import is_old, stands, still_words
 
 LINKS_SHOWN = 8
@@ -91,6 +92,7 @@ def incident_lines(
         for story in stories:
             if is_part_of(story, i):
                 yield from hanging(f"   {story.text}", width, 3)
+        yield from hanging(f"   Whose doing: {whose_doing(i)}", width, 3)
         if i.advice:
             yield from hanging(f"   → {i.advice}", width, 5)
 

@@ -8,6 +8,18 @@ from collections.abc import Sequence
 
 from rebalance_audit.domain.reassign.model import Reassignment
 
+BLOCKER_PHRASES = {
+    "adding_and_removing_overlap": "a broker was to be added and removed at once",
+    "no_leader": "a partition had no leader",
+    "broker_down": "a broker was down or fenced",
+    "old_replica_out_of_sync": "a replica that stays was not in sync",
+    "disk_failed": "the disk with a new copy failed",
+    "throttle": "the throttle held up copying",
+    "replica_not_fetching": "a replica did not get in sync",
+    "controller_unavailable": "there was no active controller",
+    "unknown": "cause not known",
+}
+"""What held a reassignment up, whichever brokers it was."""
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
