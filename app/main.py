@@ -21,7 +21,7 @@ VIEWS = [
     st.Page("views/reassignments.py", title="Reassignments"),
     st.Page("views/findings.py", title="Findings"),
     st.Page("views/compare.py", title="Compare"),
-    st.Page("views/whatif.py", title="Settings"),
+    st.Page("views/whatif.py", title="Client settings"),
     st.Page("views/trust.py", title="Trust"),
 ]
 HIDDEN = [

@@ -11,7 +11,7 @@ const DARK = {
   bad: "#ff8c5a", waiting: "#6cb6ff", working: "#7d8794", faint: "#4a515c", text: "#e8eaee", quiet: "#a9b1bd",
   grid: "rgba(220,226,240,0.13)", lane: "rgba(220,226,240,0.05)", window: "#6a727e", tip: "#f0f2f5", tipText: "#15181d", strip: "#a9b1bd",
 };
-const STRIP = 34, AXIS = 24, SIGNS = 14, GAP = 6;
+const STRIP = 46, LABEL = 14, AXIS = 24, SIGNS = 14, GAP = 6;
 
 const column = (table, name) => { const c = table && table.getChild(name); return c ? c.toArray() : []; };
 
@@ -141,7 +141,7 @@ export default function (component) {
     const most = mostOf(steps, g, columns), parts = part && part.at.length ? mostOf(part, g, columns) : null;
     const peak = most.reduce((a, b) => Math.max(a, b), 0);
     if (peak > 0) for (let x = 0; x < columns; x++) if (most[x] > 0) {
-      const h = Math.max(1.5, (STRIP - 4) * most[x] / peak);
+      const h = Math.max(1.5, (STRIP - LABEL) * most[x] / peak);
       context.fillStyle = colour;
       context.fillRect(g.gutter + x, top + STRIP - h, 1, h);
       if (!parts || !(parts[x] > 0)) continue;
@@ -161,7 +161,6 @@ export default function (component) {
     context.fillText(fitted(context, second, room), 2, top + STRIP - 9);
     const count = Math.round(peak), unit = name.split(", ").pop();
     const label = "highest bar: " + count.toLocaleString("en-GB") + " " + (count === 1 ? unit.replace(/^(\S+?)s(?= |$)/, "$1") : unit);
-    context.clearRect(g.gutter + 2, top, context.measureText(label).width + 4, 13);  // it must be read where the strip is full
     context.fillText(label, g.gutter + 4, top + 6);
   }
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from app import words
 from app.charts.marks import ALERT_MARK, CHAIN_MARK, CHANGE_MARK
-from app.charts.time_line import Style, TimeLine
+from app.charts.time_line import STYLE_WORDS, Style, TimeLine
 from app.words import Html, fill
 
 
@@ -166,13 +166,14 @@ CONNECT_LEGEND = Html(
 )
 
 _PAUSE_KEYS = (
-    (Style.WORKING, "working", "working (thicker: holds more)"),
-    (Style.STANDING, "bad", "stood still"),
-    (Style.BOUND, "bound", "likely most; nine times in ten it was less"),
-    (Style.WAITING, "waiting", "of it, waiting by design (scheduled delay)"),
-    (Style.UNKNOWN, "unknown", "two owners at once: the new one began before the old one stopped"),
-    (Style.WINDOW, "window", "broker's window, not the downtime"),
+    (Style.WORKING, "working", " (thicker: holds more)"),
+    (Style.STANDING, "bad", ""),
+    (Style.BOUND, "bound", "; nine times in ten it was less"),
+    (Style.WAITING, "waiting", " (scheduled delay)"),
+    (Style.UNKNOWN, "unknown", ": the new one began before the old one stopped"),
+    (Style.WINDOW, "window", ", not the downtime"),
 )
+"""Styles in order, how each is drawn, and what a page adds to its words (`STYLE_WORDS`)."""
 _PAUSE_SIGNS = (
     (CHAIN_MARK, Html("\u25cf"), "a step of the list below"),
     (CHANGE_MARK, Html("\u2691"), "deploy or change"),
@@ -184,8 +185,12 @@ def pauses_legend_html(drawn: TimeLine) -> Html:
     """What is in the picture of an incident or of one rebalance."""
     styles, families = set(drawn.bars["style"]), set(drawn.marks["family"])
     keys = [
-        fill('<span class="ra-key"><span class="ra-swatch ra-swatch-{c}"></span> {said}</span>', c=name, said=said)
-        for style, name, said in _PAUSE_KEYS
+        fill(
+            '<span class="ra-key"><span class="ra-swatch ra-swatch-{c}"></span> {said}</span>',
+            c=name,
+            said=STYLE_WORDS[style] + more,
+        )
+        for style, name, more in _PAUSE_KEYS
         if style in styles
     ]
     keys += [

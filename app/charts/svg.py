@@ -7,7 +7,7 @@ from datetime import tzinfo
 
 from app import words
 from app.charts.marks import ALERT_MARK, CHAIN_MARK, CHANGE_MARK, LEADER_MARK, MOVE_MARK
-from app.charts.time_line import Style, TimeLine
+from app.charts.time_line import STYLE_WORDS, Style, TimeLine
 from app.words import Html, fill
 
 _WIDTH, _GUTTER, _EDGE = 1_000, 230, 6
@@ -26,14 +26,6 @@ _SIGN_OF = {
     CHANGE_MARK: "\u2691",
     CHAIN_MARK: "\u25cf",
     ALERT_MARK: "\u2709",
-}
-_KEYS_OF = {
-    Style.WORKING: "working (thicker: holds more)",
-    Style.STANDING: "stood still",
-    Style.BOUND: "may have stood still",
-    Style.WAITING: "waiting by design",
-    Style.UNKNOWN: "two owners at once",
-    Style.WINDOW: "broker's window",
 }
 _SAME_SIGN_PX = 8
 _HATCHED = Html(
@@ -172,7 +164,7 @@ def _marks(picture: TimeLine, top: float, bottom: float) -> Iterator[Html]:
 def _keys(picture: TimeLine, top: float) -> Iterator[Html]:
     x = 2.0
     met = set(picture.bars["style"].tolist())
-    for style, said in _KEYS_OF.items():
+    for style, said in STYLE_WORDS.items():
         if style in met:
             yield _bar(style, x, 24, top, 14, 0.8)
             yield _text(x + 30, top + 11, said, _QUIET)

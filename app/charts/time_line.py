@@ -32,6 +32,15 @@ class Style(IntEnum):
     """No evidence: where it ended, and a broken line for as long as there is none."""
 
 
+STYLE_WORDS = {
+    Style.WORKING: "working",
+    Style.STANDING: "stood still",
+    Style.BOUND: "likely most",
+    Style.WAITING: "of it, waiting by design",
+    Style.UNKNOWN: "two owners at once",
+    Style.WINDOW: "broker's window",
+}
+"""Keys of a picture of pauses, in order, on a page and in a file."""
 Target = tuple[str, str]
 """A view, and the id of what it shows: its parameter in the address is named like the view."""
 

@@ -116,7 +116,7 @@ def to_paste(asked: dict[str, str], families: Families, is_connect: bool) -> Non
 
 
 def fleet(changes: list[Change]) -> None:
-    page.title("Settings", under="Which changes would have saved the most?")
+    page.title("Client settings", under="Which changes would have saved the most?")
     found = [c for c in changes if saves(c)]
     total = sum((c.saved_seconds or 0.0) + (c.cost_seconds or 0.0) for c in changes)
     replayed = [c for c in changes if c.fit_causes is not None]
@@ -166,7 +166,7 @@ if changes and group_id is not None:
 elif changes:
     fleet(changes)
 elif cluster_id is not None or group_id is not None:
-    page.title("Settings", under="Which changes would have saved the most?")
+    page.title("Client settings", under="Which changes would have saved the most?")
     page.panel(
         fill(
             "<p>Nothing of {what} has been replayed under other settings.</p>",
@@ -182,7 +182,7 @@ elif cluster_id is not None or group_id is not None:
     )
     page.link("The groups that were replayed", "whatif")
 else:
-    page.title("Settings", under="Which changes would have saved the most?")
+    page.title("Client settings", under="Which changes would have saved the most?")
     page.panel(
         Html("<p>No group has been replayed under other settings yet.</p>"),
         fill(
