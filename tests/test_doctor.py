@@ -78,8 +78,8 @@ def test_missing_packages_are_named_as_they_are_installed() -> None:
 
 
 @pytest.mark.parametrize(("origin", "form"), [("/a/classic.py", "plain Python"), ("/a/classic.so", "compiled")])
-def test_the_form_of_the_replays_is_named(origin: str, form: str) -> None:
-    found = runtime.replays(lambda name: ModuleSpec(name, None, origin=origin))
+def test_the_form_of_the_domain_is_named(origin: str, form: str) -> None:
+    found = runtime.domain(lambda name: ModuleSpec(name, None, origin=origin))
     assert (found.state, found.detail) == (Health.OK, f"{form}, {origin}")
 
 

@@ -48,7 +48,7 @@ def machine(place: Path | None = None) -> Iterator[Diagnosis]:
     """Diagnoses of this machine: Python, packages, Java, memory, disk, tools. `place`: where data will be written."""
     yield python(sys.version_info[:3])
     yield from packages()
-    yield replays()
+    yield domain()
     yield java() if _is_installed("pyspark") else without_spark(java())
     yield memory(_memory_bytes())
     where = existing(place or Path.cwd())
@@ -86,10 +86,10 @@ def packages(find: Callable[[str], object | None] = lambda name: _find(name)) ->
         )
 
 
-def replays(find: Callable[[str], object | None] = lambda name: _find(name)) -> Diagnosis:
-    """Which form of the replays of `whatif` this process would import (decision 0097)."""
+def domain(find: Callable[[str], object | None] = lambda name: _find(name)) -> Diagnosis:
+    """Which form of the domain's packages this process would import (decision 0105)."""
     origin = str(getattr(find("rebalance_audit.domain.replay.classic"), "origin", None))
-    return ok("replays", f"plain Python, {origin}" if origin.endswith(".py") else f"compiled, {origin}")
+    return ok("domain", f"plain Python, {origin}" if origin.endswith(".py") else f"compiled, {origin}")
 
 
 def _missing(modules: Mapping[str, str], find: Callable[[str], object | None]) -> str:

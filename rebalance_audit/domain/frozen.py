@@ -44,6 +44,16 @@ def positional_maker(kind: Callable[..., T], names: Sequence[str]) -> Callable[.
     return made
 
 
+def by_fields(thing: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """What `__reduce__` returns of a frozen dataclass that tasks of Spark are given: pickle would fill a compiled one
+    field by field, which it refuses (decision 0105)."""
+    return _of_fields, (type(thing), {each.name: getattr(thing, each.name) for each in fields(thing)})
+
+
+def _of_fields(kind: Callable[..., T], values: dict[str, Any]) -> T:
+    return kind(**values)
+
+
 def _filling(kind: Any) -> tuple[list[str], list[str], dict[str, Any]]:
     """The parameters, the lines that fill a `self` of the twin class and change its class, and the names these lines
     use."""

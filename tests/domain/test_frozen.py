@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
+from rebalance_audit.domain.causes import Cause
+from rebalance_audit.domain.cost_sums import CostSums
+from rebalance_audit.domain.detect import LimitsOf
 from rebalance_audit.domain.frozen import changed, maker, quick
+from rebalance_audit.domain.incidents.storm_before import Link, StormBefore
+from rebalance_audit.domain.kinds import EvidenceTier
+from rebalance_audit.domain.model import Trigger
+from rebalance_audit.domain.reassign.model import Reassignment, ReassignmentStep, ReplicaProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,3 +115,26 @@ def test_a_class_without_slots_is_copied_too() -> None:
     first = Compiled("a", 0)
     assert changed(first, number=1) == Compiled("a", 1)
     assert first.number == 0
+
+
+STORM = StormBefore(
+    finding_id="f", first_era=0, until_ms=9, first_at_ms=1, first_sign_ms=1, first_step=(1, "a/b/1"),
+    first_failure=None, round_count=3, rounds_from_ms=1, triggers={Cause.MEMBER_JOINED: 3},
+    causes=[(Trigger(trigger=Cause.MEMBER_JOINED, tier=EvidenceTier.RECORDED), 3)],
+    moved_count=0, counted_count=3, longest_pause_ms=None, cost=CostSums(), protocol_types=["consumer"],
+    links=[Link(at_ms=1, what="w", evidence=("record:t-0@1",))], link_count=1, finding_ids=["f"], failed=[], turned=[],
+    hosts=[], rebalance_ids=["a/b/1"],
+)  # fmt: skip
+MOVED = Reassignment(
+    cluster_id="a", reassignment_id="r", topic="t", partition=0, outcome="completed",
+    progress=(ReplicaProgress(broker_id=3, in_isr_at_ms=5),),
+    steps=(ReassignmentStep(step=0, at_ms=None, phase="before", replicas=(1,), leader=1, isr=(1,)),),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [LimitsOf(({"cluster": "a*", "storm_short_count": 9},)), STORM, MOVED])
+def test_what_tasks_are_given_goes_through_pickle(given: object) -> None:
+    """Compiled, too (`make test-compiled`)."""
+    read = pickle.loads(pickle.dumps(given))
+    assert read == given
+    assert type(read) is type(given)

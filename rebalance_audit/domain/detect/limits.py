@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from rebalance_audit.domain.frozen import by_fields
+
 PATTERNS = ("cluster", "group", "connector")
 
 
@@ -204,6 +206,9 @@ class LimitsOf:
 
     def __call__(self, cluster_id: str, group_id: str) -> Limits:
         return limits_for(self.overrides, cluster_id, group_id) if self.overrides else DEFAULT
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return by_fields(self)
 
 
 DEFAULT_OF = LimitsOf()

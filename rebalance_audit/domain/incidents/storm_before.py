@@ -8,6 +8,7 @@ from typing import Any
 
 from rebalance_audit.domain.cost_sums import CostSums
 from rebalance_audit.domain.detect.history import Identity
+from rebalance_audit.domain.frozen import by_fields
 from rebalance_audit.domain.model import Trigger, from_row
 
 
@@ -18,6 +19,9 @@ class Link:
     at_ms: int
     what: str
     evidence: tuple[str, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return by_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,9 @@ class StormBefore:
     """Where static members ran that failed."""
     rebalance_ids: list[str]
     """Of its last era alone in `text`."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return by_fields(self)
 
     @property
     def text(self) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from rebalance_audit.domain.frozen import by_fields
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
@@ -57,6 +59,9 @@ class ReassignmentStep:
     partition_epoch: int | None = None
     evidence: tuple[str, ...] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return by_fields(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaProgress:
@@ -66,6 +71,9 @@ class ReplicaProgress:
     started_at_ms: int | None = None
     """It began to fetch: the new broker's log."""
     in_isr_at_ms: int | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return by_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +124,9 @@ class Reassignment:
     @property
     def name(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return by_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
