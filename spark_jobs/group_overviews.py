@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.model import Finding, Rebalance
-from rebalance_audit.domain.publish.groups import DAY_MS, HOUR_MS, READS, group_row
+from rebalance_audit.domain.publish.groups import DAY_MS, HOUR_MS, READS, group_row, of_open_findings
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from spark_jobs.copied_rows import written_in
 from spark_jobs.ended_eras import ended_eras, sums_before
 from spark_jobs.engine import Engine
 from spark_jobs.flat_rows import TeamOfGroup
 from spark_jobs.group_evidence import seen_until_ms
-from spark_jobs.group_rows import GROUP, GroupReader, Place, files_since, rows_of_few_keys
+from spark_jobs.group_rows import GROUP, GroupReader, Place, files_since, rows_of_few_keys, rows_with
 from spark_jobs.histories import ObjectsByTable, histories
 from spark_jobs.instants import counts_within, groups_within
 from spark_jobs.plan import PUBLISH
@@ -50,8 +50,9 @@ def moving_groups(context: Run, batch: Batch) -> Iterator[pa.Table]:
 def group_files(
     context: Run, engine: Engine, batch: Batch, scope: pa.Table, changed: pa.Table, folder: str
 ) -> list[str]:
-    """The rows of the groups in `scope`. Of those without a changed row only the rates are worked out again: their
-    histories need not be read. Of a long history only what comes after the eras that have ended is."""
+    """The rows of the groups in `scope`. Of those in which no rebalance `changed` only the rates and what is said of
+    findings are worked out again: their histories need not be read. Of a long history only what comes after the eras
+    that have ended is."""
     warehouse = context.warehouse
     seen = seen_until_ms(warehouse)
     team: TeamOfGroup = context.settings.get("team")
@@ -63,7 +64,8 @@ def group_files(
     files = warehouse.files(_REBALANCES, batch.until[_REBALANCES])
     of_day = files_since(files, min(seen.values(), default=0) - DAY_MS)
     if stored is not None and stored.num_rows:
-        written = written_in("gold.group", _with_rates(stored, of_day, seen, team).to_batches(), folder)
+        rows = _with_findings(context, _with_rates(stored, of_day, seen, team), batch.until[_FINDINGS])
+        written = written_in("gold.group", rows.to_batches(), folder)
         scope = _without(scope, stored)
     ended = ended_eras(warehouse, batch.until, context.limits, _places(scope), ["sums"])
     before = sums_before(warehouse, batch.until, ended)
@@ -110,6 +112,23 @@ def _with_rates(rows: pa.Table, files: Sequence[str], seen: Mapping[str, int], t
         for name, window_ms in (("1h", HOUR_MS), ("24h", DAY_MS))
     }
     columns["team"] = [team(*place) if team is not None else None for place in places]
+    return _with_columns(rows, columns)
+
+
+def _with_findings(context: Run, rows: pa.Table, version: int) -> pa.Table:
+    """The same rows with what they say of the groups' open findings."""
+    places = _places(rows)
+    severities: dict[Place, list[str]] = {place: [] for place in places}
+    named: dict[str, list[str | None]] = {"status": ["open"], "group_id": [group_id for _, group_id in places]}
+    found = rows_with(context.warehouse, _FINDINGS, [*GROUP.names, "severity"], named, version)
+    for place, severity in zip(_places(found), found["severity"].to_pylist(), strict=True):
+        if place in severities:
+            severities[place].append(severity)
+    said = [of_open_findings(severities[place]) for place in places]
+    return _with_columns(rows, {name: [of[name] for of in said] for name in of_open_findings([])})
+
+
+def _with_columns(rows: pa.Table, columns: Mapping[str, list[Any]]) -> pa.Table:
     for name, values in columns.items():
         at = rows.schema.get_field_index(name)
         rows = rows.set_column(at, rows.schema.field(at), pa.array(values, rows.schema.field(at).type))

@@ -2,7 +2,7 @@
 bronze -> silver.judged_era, silver.finding.
 
 Rows in:  the measured history of each group with anything new, or of which time alone may change what was found: all of
-          it, or of a long one the eras from the news on.
+          it, or of a long one the eras from the news on. Where a fault is over and no more: what was found.
 Rows out: one per finding, in place of that group's findings before; one per era that has ended.
 Law:      a finding names evidence; the same input gives the same finding id; time is the evidence's end, not now.
 
@@ -20,7 +20,6 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.detect import (
@@ -38,11 +37,12 @@ from rebalance_audit.domain.detect import (
     copy_conflict_findings,
     coverage_findings,
     detect_group,
+    is_calm,
     judged_eras,
     source_of,
     undecoded_findings,
 )
-from rebalance_audit.domain.detect.due import FIRST_STEP_MS, longest_hold_ms, may_begin, may_differ
+from rebalance_audit.domain.detect.due import longest_hold_ms
 from rebalance_audit.domain.detect.eras import in_era
 from rebalance_audit.domain.incidents.around import NOTHING_NEW
 from rebalance_audit.domain.incidents.era_ends import storm_at_end
@@ -50,15 +50,15 @@ from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, record_ref, to_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import greatest, row_groups_of
+from rebalance_audit.warehouse.row_groups import greatest
 from spark_jobs.clock_steps import with_steps
 from spark_jobs.coverage import ledger
+from spark_jobs.due_groups import CALM_ROWS, Calm, due_places, with_ends
 from spark_jobs.eras import EraStart, era_row, starts, with_eras
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
-from spark_jobs.group_rows import GroupReader, Place, files_since, places_table, rows_with
+from spark_jobs.group_rows import GroupReader, Place, places_table, rows_with
 from spark_jobs.histories import GroupFold, ObjectsByTable, histories
 from spark_jobs.incidents.rows import OF_MOVEMENTS
-from spark_jobs.instants import times_of
 from spark_jobs.kept_folds import folded
 from spark_jobs.loud import Left, as_noted, leave, left_before, loud_ids
 from spark_jobs.plan import DETECT
@@ -87,7 +87,10 @@ def run(context: Run) -> bool:
     changed = context.warehouse.changed_keys(
         REASSIGNMENTS, ["cluster_id"], batch.since[REASSIGNMENTS], batch.until[REASSIGNMENTS]
     )
-    groups, starting, still_left = _judged(context, batch, _groups(context, batch, seen), left)
+    calm = Calm.noted(noted, batch, _limits_text(context)) if context.awaited is None else Calm()
+    groups, over = _groups(context, batch, seen, calm)
+    over -= left.keys()
+    groups, starting, still_left = _judged(context, batch, groups, left)
     early = {place: 0 for place, start in starting.items() if start.is_early}
     if early or any(at < left.get(place, NOTHING_NEW) for place, at in still_left.items()):
         # Before the commits, which take the news of these groups as worked on.
@@ -95,12 +98,13 @@ def run(context: Run) -> bool:
     news = {*changed.column("cluster_id").to_pylist(), *(row["cluster_id"] for row in about_evidence)}
     clusters = pa.array(sorted({*seen, *news}), pa.string())
     without_group = pa.table({"cluster_id": clusters, "group_id": pa.nulls(len(clusters), pa.string())})
-    keys = pa.concat_tables([groups, without_group])
+    keys = pa.concat_tables([groups, places_table(over), without_group])
+    known = [rows_to_table(OUTPUT, about_evidence), *with_ends(context, over, seen)]
     engine = context.engine_for([file for name in (REBALANCES, TASKS) for file in added_files(context, name, batch)])
-    with context.staging_folder() as folder, context.staged(OUTPUT, rows_to_table(OUTPUT, about_evidence)) as files:
+    with context.staging_folder() as folder, context.staged(OUTPUT, pa.concat_tables(known)) as files:
         if groups.num_rows:
             reader = _histories_of(context, batch, groups, starting)
-            found = histories(engine, reader, _KINDS, _detector(context, seen, starting), folder)
+            found = histories(engine, reader, _KINDS, _detector(context, seen, starting, calm), folder)
             files += found.get(OUTPUT, [])
             ended = found.get(ERAS, [])
             if ended or context.warehouse.files(ERAS):
@@ -110,6 +114,7 @@ def run(context: Run) -> bool:
     if context.awaited is None:
         # After the commit: if this is lost, more groups are looked at again.
         note = {"seen_until_ms": seen, "limits": _limits_text(context), "left": as_noted(still_left)}
+        note |= calm.as_note(batch, seen)
         context.warehouse.remember(NAME, note)
     return True
 
@@ -129,65 +134,18 @@ def _judged(context: Run, batch: Batch, groups: pa.Table, left: Left) -> tuple[p
     return places_table(judged - still_left.keys()), starting, still_left
 
 
-def _groups(context: Run, batch: Batch, seen: Mapping[str, int]) -> pa.Table:
-    """Groups with new rows, and groups about which time alone may change the answer."""
+def _groups(context: Run, batch: Batch, seen: Mapping[str, int], calm: Calm) -> tuple[pa.Table, set[Place]]:
+    """Groups with new rows, and groups about which time alone may change the answer. Then other groups, in which a
+    fault is over by now: their histories need not be read for that."""
     warehouse = context.warehouse
     parts = [warehouse.changed_keys(name, GROUP, batch.since[name], batch.until[name]) for name in (REBALANCES, TASKS)]
+    over: set[Place] = set()
     if context.awaited is None:  # else commits that wait may show that what seems to last is over
         parts.append(rows_with(warehouse, REBALANCES, GROUP, {"outcome": ["open"]}, batch.until[REBALANCES]))
-        parts.append(places_table(_due(context, batch, seen)))
-    return pa.concat_tables(parts).group_by(GROUP).aggregate([]).sort_by([(c, "ascending") for c in GROUP])
-
-
-def _due(context: Run, batch: Batch, seen: Mapping[str, int]) -> set[Place]:
-    """Groups whose findings may differ from those of the last run, although no evidence came."""
-    warehouse, limits = context.warehouse, context.limits
-    noted = warehouse.recall(NAME)
-    # With other limits any finding may change.
-    before: dict[str, int] = noted.get("seen_until_ms", {}) if noted.get("limits") == _limits_text(context) else {}
-    files = warehouse.files(TASKS, batch.until[TASKS])
-    with_lasting = list(dict.fromkeys(group.file for group in row_groups_of(files, "to_ms", with_null=True)))
-    tasks = warehouse.read_files(TASKS, with_lasting, [*GROUP, "state"], "to_ms IS NULL").to_pylist()
-    connect = {(row["cluster_id"], row["group_id"]) for row in tasks}
-    found = {(row["cluster_id"], row["group_id"]) for row in tasks if row["state"] != "RUNNING"}
-    columns = [*GROUP, "rule_id", "first_seen_at_ms", "last_seen_at_ms"]
-    opened = rows_with(warehouse, OUTPUT, columns, {"status": ["open"]})
-    opened = opened.filter(pc.is_valid(opened["group_id"]))
-    for cluster_id, group_id, rule_id, first_ms, last_ms in _tuples(opened):
-        place, before_ms, now_ms = (cluster_id, group_id), before.get(cluster_id), seen.get(cluster_id, 0)
-        if place in found:
-            continue
-        # Rules about Connect's tasks count from instants that are in no finding.
-        is_any = before_ms is None or (place in connect and now_ms != before_ms)
-        if is_any or may_differ(rule_id, first_ms, last_ms, before_ms or 0, now_ms, limits(*place)):
-            found.add(place)
-    return found | _begun(context, batch, before, seen)
-
-
-def _begun(context: Run, batch: Batch, before: Mapping[str, int], seen: Mapping[str, int]) -> set[Place]:
-    """Groups in which a state began that may be a finding by now."""
-    limits = context.limits
-    moved = {c: (before[c], now) for c, now in seen.items() if c in before and now != before[c]}
-    if not moved:
-        return set()
-    from_ms = min(before_ms for before_ms, _ in moved.values()) - longest_hold_ms(limits.overrides)
-    times = times_of(files_since(context.warehouse.files(REBALANCES, batch.until[REBALANCES]), from_ms))
-    times = times.filter(pc.greater_equal(times["at_ms"], from_ms))
-    first_ms = times["first_at_ms"].to_numpy()
-    found: set[Place] = set()
-    for cluster_id, (before_ms, now_ms) in moved.items():
-        # A length is shown in whole steps: of nearly all it is the same as before, and nothing begins.
-        is_otherwise = (before_ms - first_ms) // FIRST_STEP_MS != (now_ms - first_ms) // FIRST_STEP_MS
-        rows = times.filter(pc.and_(pa.array(is_otherwise), pc.equal(times["cluster_id"], cluster_id)))
-        for group_id, begun_ms, at_ms in _tuples(rows.select(["group_id", "first_at_ms", "at_ms"])):
-            place = (cluster_id, group_id)
-            if place not in found and may_begin(begun_ms, at_ms, before_ms, now_ms, limits(*place)):
-                found.add(place)
-    return found
-
-
-def _tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    return zip(*(rows[name].to_pylist() for name in rows.schema.names), strict=True)
+        due, over = due_places(context, batch, seen, _limits_text(context), calm)
+        parts.append(places_table(due))
+    groups = pa.concat_tables(parts).group_by(GROUP).aggregate([]).sort_by([(c, "ascending") for c in GROUP])
+    return groups, over.difference(zip(*(groups[name].to_pylist() for name in GROUP), strict=True))
 
 
 def _limits_text(context: Run) -> str:
@@ -209,7 +167,8 @@ def _histories_of(context: Run, batch: Batch, groups: pa.Table, starting: Mappin
     )
 
 
-def _detector(context: Run, seen: dict[str, int], starting: Mapping[Place, EraStart]) -> GroupFold:
+def _detector(context: Run, seen: dict[str, int], starting: Mapping[Place, EraStart], calm: Calm) -> GroupFold:
+    """What adds to `calm` in this process; tasks of Spark have a copy of it that nobody asks."""
     limits, awaited = context.limits, context.awaited
     before: dict[str, int] = {} if awaited is None else context.warehouse.recall(NAME).get("seen_until_ms", {})
 
@@ -222,6 +181,8 @@ def _detector(context: Run, seen: dict[str, int], starting: Mapping[Place, EraSt
         is_whole = awaited is None or place in awaited
         end_ms = seen.get(cluster_id) if is_whole else before.get(cluster_id)  # the commits since then wait
         if (start := starting.get(place)) is None:
+            if is_whole and len(known[REBALANCES]) <= CALM_ROWS and is_calm(known[REBALANCES], intervals, of_group):
+                calm.add(place, seen.get(cluster_id, 0) + longest_hold_ms(limits.overrides))
             for finding in detect_group(known[REBALANCES], intervals, of_group, seen_until_ms=end_ms):
                 yield OUTPUT, to_row(finding) | {"group_id": group_id}
             return

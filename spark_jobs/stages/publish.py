@@ -115,8 +115,8 @@ def _wanted(context: Run, batch: Batch, left: Left, folder: str) -> tuple[dict[s
         return warehouse.changed_keys(name, GROUP, before[name], consumed[name])
 
     scope, task_scope, finding_scope = changed(REBALANCES), changed(TASKS), changed(FINDINGS)
-    changed_groups = groups_in(scope, finding_scope, places_table(left))
-    group_scope = groups_in(changed_groups, *moving_groups(context, batch))
+    changed_groups = groups_in(scope, places_table(left))
+    group_scope = groups_in(changed_groups, finding_scope, *moving_groups(context, batch))
     loud = loud_ids(warehouse.files(REBALANCES, consumed[REBALANCES])) if context.may_wait else frozenset[str]()
     still_left: Left = {}
     if loud:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from rebalance_audit.domain.detect import detect_group
 from rebalance_audit.domain.libraries import with_libraries
 from rebalance_audit.domain.model import LogKind, Rebalance
 from rebalance_audit.domain.reconstruct import reconstruct
 from tests import encoders
+from tests.domain.detect.group_story import T0_MS, GroupStory
 from tests.domain.reconstruct.classic.stories import TOPIC, Story, a_group, member_id
 
 JAVA_OR_FRANZ_GO = encoders.consumer_subscription((TOPIC,), version=3, user_data=None)
@@ -64,6 +66,27 @@ def test_who_judges_a_history_knows_the_library_from_the_beginning() -> None:
     rows = list(with_libraries(reconstruct(c2_comes_and_goes(OF_JAVA).evidence()).rebalances))
     assert libraries(rows, "c2") == [JAVA, JAVA]
     assert libraries(rows, "c1") == [EITHER, EITHER]
+
+
+def test_a_library_that_comes_out_later_changes_no_finding_that_is_over() -> None:
+    """c1 and c2 were of franz-go or Java when partitions moved; a day later both leave as Java's consumers do."""
+    story = GroupStory("orders").member("c1", client_libraries=EITHER).member("c2", client_libraries=EITHER)
+    story.joins("c1", "c2", at_s=0).meets_again(at_s=60, because="leader_rejoined", avoidable_moved_count=2)
+    before = detect_group(story.rebalances, seen_until_ms=T0_MS + 90_000_000)
+    story.member("c1", client_libraries=JAVA).member("c2", client_libraries=JAVA)
+    story.meets_again(at_s=86_400, because="leader_rejoined", avoidable_moved_count=1)
+    first, second = (f for f in detect_group(story.rebalances) if f.rule_id == "RB004")
+    assert [f for f in before if f.rule_id == "RB004"] == [first]
+    assert "(cooperative-sticky)" in (first.advice or "")
+    assert "(cooperative-sticky, or group.protocol=consumer)" in (second.advice or "")
+
+
+def test_what_comes_out_while_partitions_move_is_known_of_all_that_move() -> None:
+    story = GroupStory("orders").member("c1", client_libraries=EITHER).joins("c1", at_s=0)
+    story.meets_again(at_s=60, because="leader_rejoined", avoidable_moved_count=2)
+    story.member("c1", client_libraries=JAVA).meets_again(at_s=90, because="leader_rejoined", avoidable_moved_count=1)
+    (found,) = (f for f in detect_group(story.rebalances) if f.rule_id == "RB004")
+    assert "(cooperative-sticky, or group.protocol=consumer)" in (found.advice or "")
 
 
 def test_two_libraries_that_rows_name_narrow_nothing() -> None:

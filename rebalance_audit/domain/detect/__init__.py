@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from rebalance_audit.domain.detect.assignments import may_be_found_later
 from rebalance_audit.domain.detect.eras import JudgedEra, era_of, judged_eras
 from rebalance_audit.domain.detect.history import History
 from rebalance_audit.domain.detect.limits import DEFAULT, DEFAULT_OF, Limits, LimitsError, LimitsOf, limits_for
@@ -80,8 +81,15 @@ def detect_group(
         eras = judged_eras(rebalances, limits, seen_until_ms=seen_until_ms)
         found = [finding for era in eras for finding in era.findings]
     else:
-        found = found_by_rules(History(with_libraries(rebalances), tasks, limits, seen_until_ms))
+        history = History(with_libraries(rebalances), tasks, limits, seen_until_ms, as_written=rebalances)
+        found = found_by_rules(history)
     return sorted(found, key=lambda f: (f.first_seen_at_ms, f.rule_id, f.finding_id))
+
+
+def is_calm(rebalances: Sequence[Rebalance], tasks: Sequence[ConnectTask] = (), limits: Limits = DEFAULT) -> bool:
+    """Whether time alone begins nothing new in this group: no state lasts in it that is a finding once it has lasted
+    for a while. Arguments as for `detect_group`."""
+    return not rebalances or not may_be_found_later(History(rebalances, tasks, limits))
 
 
 __all__ = [
@@ -111,6 +119,7 @@ __all__ = [
     "detect_group",
     "detect_reassignments",
     "era_of",
+    "is_calm",
     "is_in_eras",
     "judged_eras",
     "limits_for",

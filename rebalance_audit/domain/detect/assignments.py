@@ -36,7 +36,7 @@ def avoidable_movement(history: History) -> list[Finding]:
             "and a balanced assignment could have left them there",
             detail=f"Concerned: {folded(resources)}" if resources else None,
             numbers={"avoidable_moved_count": total, "moved_count": of, "rebalance_count": len(part)},
-            advice=_sticky_advice([m for s in part for m in s.rebalance.members], part[-1].rebalance.group_type),
+            advice=_sticky_advice(history.members_of(part), part[-1].rebalance.group_type),
             evidence=refs_of(part),
         )
     return found
@@ -85,7 +85,7 @@ def unbalanced(history: History) -> list[Finding]:
             title=f"{history.group} is unbalanced: {fullest} held {counted(most, 'partition')} and others {fewest}"
             + (f"; {counted(idle, 'member')} held none" if idle else ""),
             numbers={"most_count": most, "fewest_count": fewest, "idle_member_count": idle, "member_count": len(loads)},
-            advice=_even_advice(spell.last.rebalance.members, spell.last.rebalance.group_type),
+            advice=_even_advice(history.members_of([spell.last]), spell.last.rebalance.group_type),
             evidence=refs_of((spell.first, spell.last)),
         )
     return found
@@ -173,12 +173,26 @@ def _by_rebalance(history: History, judge: Any) -> dict[str, Any]:
     settled = [s for s in history.attempts if s.is_settled]
     for at, step in enumerate(settled):
         r = step.rebalance
-        if r.outcome != Outcome.COMPLETED or r.connect_delay_ms or r.group_type in (GroupType.SHARE, GroupType.STREAMS):
+        if not _is_judged(r):
             continue
         follows = settled[at + 1].rebalance.trigger if at + 1 < len(settled) else None
         if follows not in FOLLOW_UPS and (verdict := judge(step)):
             judged[r.rebalance_id] = verdict
     return judged
+
+
+def _is_judged(r: Rebalance) -> bool:
+    is_settled = r.outcome == Outcome.COMPLETED and not r.connect_delay_ms
+    return is_settled and r.group_type not in (GroupType.SHARE, GroupType.STREAMS)
+
+
+def may_be_found_later(history: History) -> bool:
+    """Whether a state lasts as the history ends that is a finding once it has lasted for a while."""
+    step = next((s for s in reversed(history.attempts) if s.is_settled), None)
+    if step is None or not _is_judged(step.rebalance):
+        return False
+    r = step.rebalance
+    return bool(r.unassigned_count or _unevenness(history, step) or _difference(r) or _worker_loads(history, step))
 
 
 def _held(history: History, rule_id: str, holds: Mapping[str, Any], least_ms: int | None = None) -> list[Spell]:

@@ -48,6 +48,17 @@ def may_differ(
     return any(before_ms - last_seen_at_ms <= gap_ms < now_ms - last_seen_at_ms for gap_ms in _quiet_times(limits))
 
 
+def only_ends(rule_id: str) -> bool:
+    """Whether time changes nothing of this rule's open findings but that each is over, once it was not seen for longer
+    than `quiet_ms`. (CN008's time is one of each connector.)"""
+    return rule_id in OF_FAULTS and rule_id != "CN008"
+
+
+def quiet_ms(rule_id: str, limits: Limits) -> int:
+    """How long a fault that this rule found is open after it was seen last."""
+    return {"RB001": limits.storm_quiet_ms, "RB005": limits.flapping_window_ms}.get(rule_id, limits.quiet_ms)
+
+
 def may_begin(first_at_ms: int, at_ms: int, before_ms: int, now_ms: int, limits: Limits) -> bool:
     """Whether a state that began with this rebalance may be a finding at `now_ms` though it was none at `before_ms`:
     some states must last for a while first. `first_at_ms` and `at_ms` as in HistoryStep."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rebalance_audit.domain.detect.due import OF_FAULTS
+from rebalance_audit.domain.detect.due import OF_FAULTS, quiet_ms
 from rebalance_audit.domain.detect.history import History
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.rules import found_by_rules
@@ -26,7 +26,7 @@ from rebalance_audit.domain.model import Finding, Rebalance, changed
 
 ERA_REBALANCES = 4_096
 """Chosen: far above what one trouble has but for a storm, and judged in about a second."""
-ERA_VERSION = 3
+ERA_VERSION = 4
 """Of what is kept of an era. Raise it when a rule that goes on reads other numbers, or finds something else in an old
 era."""
 
@@ -69,9 +69,8 @@ def judged_eras(
     for number in range(first, last + 1):
         era = in_era(rebalances, number, first_place)
         goes_on = number < last
-        history = History(
-            with_libraries(era), (), limits, None if goes_on else seen_until_ms, carried=carried, goes_on=goes_on
-        )
+        until_ms = None if goes_on else seen_until_ms
+        history = History(with_libraries(era), (), limits, until_ms, carried=carried, goes_on=goes_on, as_written=era)
         found = found_by_rules(history)
         found += _not_continued(carried, found, history)
         carried = [finding for finding in found if goes_on and finding.status == FindingStatus.OPEN]
@@ -91,11 +90,7 @@ def _not_continued(carried: Sequence[Finding], found: Sequence[Finding], history
     for finding in carried:
         if finding.finding_id in known:
             continue
-        is_open = finding.rule_id in OF_FAULTS and history.now_ms - finding.last_seen_at_ms <= _quiet_ms(
+        is_open = finding.rule_id in OF_FAULTS and history.now_ms - finding.last_seen_at_ms <= quiet_ms(
             finding.rule_id, history.limits
         )
         yield changed(finding, status=FindingStatus.OPEN if is_open else FindingStatus.RESOLVED)
-
-
-def _quiet_ms(rule_id: str, limits: Limits) -> int:
-    return {"RB001": limits.storm_quiet_ms, "RB005": limits.flapping_window_ms}.get(rule_id, limits.quiet_ms)

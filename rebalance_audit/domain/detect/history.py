@@ -19,6 +19,7 @@ from rebalance_audit.domain.detect.instants import at_of, generation_count, time
 from rebalance_audit.domain.detect.limits import Limits
 from rebalance_audit.domain.detect.wording import shown
 from rebalance_audit.domain.kinds import MemberChange, MovementKind, Outcome, RebalanceKind, Severity
+from rebalance_audit.domain.libraries import with_libraries
 from rebalance_audit.domain.model import ConnectTask, Finding, Member, Movement, Rebalance
 
 _RANDOM_TAIL = re.compile(r"-[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\Z")
@@ -89,7 +90,8 @@ class History:
     """`rebalances` of one group in order. `now_ms` is the end of the evidence, never the wall clock.
 
     Of a long history these may be one era. `carried`: findings that were open as the era before ended. `goes_on`: more
-    rebalances follow, so nothing is open for good.
+    rebalances follow, so nothing is open for good. `as_written`: the same rebalances, each with the libraries that were
+    known by then (domain/libraries.py).
     """
 
     def __init__(
@@ -101,12 +103,14 @@ class History:
         *,
         carried: Sequence[Finding] = (),
         goes_on: bool = False,
+        as_written: Sequence[Rebalance] | None = None,
     ) -> None:
         first: Rebalance | ConnectTask = rebalances[0] if rebalances else tasks[0]
         self.cluster_id, self.group_id = first.cluster_id, first.group_id
         self.limits = limits
         self.tasks = tuple(tasks)
         self._carried, self.goes_on = tuple(carried), goes_on
+        self._as_written = rebalances if as_written is None else as_written
         self._members = _latest_members(rebalances)
         self.now_ms = max(
             chain(
@@ -131,6 +135,11 @@ class History:
 
     def member(self, member_id: str) -> Member:
         return self._members.get(member_id) or Member(member_id=member_id, client_id=client_part(member_id))
+
+    def members_of(self, steps: Iterable[HistoryStep]) -> list[Member]:
+        """The members of these rebalances, with the libraries that these rebalances and those before them show. So what
+        comes out later, as a member leaves, changes nothing of a finding that is over."""
+        return [m for r in with_libraries([self._as_written[s.index] for s in steps]) for m in r.members]
 
     def who(self, identity: Identity) -> str:
         if identity[0] == "worker":

@@ -44,7 +44,6 @@ def group_row(
     pauses = [pause_ms for pause_ms, count in sums.pauses for _ in range(count)]
     still = sums.standstill_seconds
     loss = sums.cost.total
-    still_open = [f for f in findings if f.status == FindingStatus.OPEN]
     triggers = sums.triggers
     return {
         "cluster_id": last.cluster_id,
@@ -72,8 +71,15 @@ def group_row(
         "resource_seconds_likely_upper": None if loss is None else loss.likely_upper,
         "standstill_seconds_estimate": None if still is None else math.fsum(still),
         "top_trigger": min(triggers, key=lambda t: (-triggers[t], t)) if triggers else None,
-        "open_finding_count": len(still_open),
-        "worst_severity": max((f.severity for f in still_open), key=SEVERITIES.index, default=None),
+        **of_open_findings([f.severity for f in findings if f.status == FindingStatus.OPEN]),
+    }
+
+
+def of_open_findings(severities: Sequence[str]) -> dict[str, Any]:
+    """What such a row says of the group's open findings, of which these are the severities."""
+    return {
+        "open_finding_count": len(severities),
+        "worst_severity": max(severities, key=SEVERITIES.index, default=None),
     }
 
 

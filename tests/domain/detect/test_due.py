@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from rebalance_audit.domain.detect import DEFAULT, Limits, detect_group
-from rebalance_audit.domain.detect.due import longest_hold_ms, may_begin, may_differ, shown_until
+from rebalance_audit.domain.detect import DEFAULT, Limits, detect_group, is_calm
+from rebalance_audit.domain.detect.due import longest_hold_ms, may_begin, may_differ, only_ends, quiet_ms, shown_until
 from rebalance_audit.domain.detect.history import History
+from rebalance_audit.domain.kinds import FindingStatus
 from rebalance_audit.domain.model import Finding, Rebalance
 from tests.domain.detect.group_story import T0_MS, GroupStory
 
@@ -86,6 +88,53 @@ def test_looking_again_only_when_due_finds_the_same() -> None:
             rules |= {f.rule_id for f in known}
     assert skipped > 300
     assert rules >= {"RB001", "RB002", "RB005", "RB006", "RB007", "RB013"}
+
+
+def test_a_fault_that_is_over_differs_in_that_alone() -> None:
+    """Who resolves such findings without the history, judges others where more may change, and does not look for what
+    begins in a calm group, finds the same."""
+    ended: set[str] = set()
+    judged = skipped = 0
+    for seed in range(8):
+        random = Random(seed)
+        story, limits = a_life(random), random.choice((DEFAULT, Limits(settled_ms=150_000, quiet_ms=700_000)))
+        last_ms = story.rebalances[-1].assigned_at_ms or 0
+        known: list[Finding] = []
+        seen: list[Rebalance] = []
+        before_ms, now_ms = 0, T0_MS
+        while now_ms < last_ms + 3 * 3_600_000:
+            now_ms += random.choice((1_000, 20_000, 61_000, 300_000, 4_000_000))
+            news = [r for r in story.rebalances if (r.assigned_at_ms or 0) <= now_ms]
+            expected = detect_group(news, (), limits, seen_until_ms=now_ms)
+            others = [f for f in known if not only_ends(f.rule_id)]
+            waiting = [] if is_calm(seen, (), limits) else seen
+            if news != seen or is_due(others, waiting, before_ms, now_ms, limits):
+                known, seen = expected, news
+                judged += 1
+            else:
+                skipped += 1
+            for at, f in enumerate(known):
+                quiet = now_ms - f.last_seen_at_ms > quiet_ms(f.rule_id, limits)
+                if f.status == "open" and only_ends(f.rule_id) and quiet:
+                    known[at] = replace(f, status=FindingStatus.RESOLVED)
+                    ended.add(f.rule_id)
+            assert known == expected, (seed, now_ms)
+            before_ms = now_ms
+    assert judged > 100
+    assert skipped > 300
+    assert ended >= {"RB001", "RB006", "RB007"}
+
+
+def test_a_storm_is_over_after_a_time_of_its_own() -> None:
+    story = GroupStory("orders").joins(*CLIENTS, at_s=0)
+    for turn in range(1, 13):
+        story.meets_again(at_s=20 * turn, because="leader_rejoined")
+    last_ms = story.rebalances[-1].assigned_at_ms or 0
+    for quiet_for_ms in (DEFAULT.quiet_ms + 1, DEFAULT.storm_quiet_ms, DEFAULT.storm_quiet_ms + 1):
+        found = detect_group(story.rebalances, seen_until_ms=last_ms + quiet_for_ms)
+        (storm,) = (f for f in found if f.rule_id == "RB001")
+        is_over = last_ms + quiet_for_ms - storm.last_seen_at_ms > quiet_ms(storm.rule_id, DEFAULT)
+        assert (storm.status == "resolved") == is_over == (quiet_for_ms > DEFAULT.storm_quiet_ms)
 
 
 def is_due(known: list[Finding], seen: list[Rebalance], before_ms: int, now_ms: int, limits: Limits) -> bool:
