@@ -21,7 +21,7 @@ from spark_jobs.belonging import belonging
 from spark_jobs.group_evidence import node_clocks, node_pairs, seen_until_ms
 from spark_jobs.incidents.known import KnownIncidents
 from spark_jobs.incidents.rows import moves_of
-from spark_jobs.incidents.since import cluster_rows
+from spark_jobs.incidents.since import cluster_rows, reaching_back
 from spark_jobs.metadata_log import logged_topic_names, next_log_offset
 
 _MARK_COLUMNS = tuple(CommitMark.__dataclass_fields__)
@@ -54,7 +54,7 @@ class WarehousePast:
                 self._refs[group].append(ref)
         versions = {name: version for name in _SILVER if (version := opened.version(name)) is not None}
         stored = KnownIncidents(opened)
-        since_ms = stored.reaching_back({cluster_id: seen - MARGIN_MS})[cluster_id]
+        since_ms = reaching_back(opened, versions, stored, {cluster_id: seen - MARGIN_MS})[cluster_id]
         open_before = stored.open_before(cluster_id, since_ms)
         rows = cluster_rows(
             opened, versions, cluster_id, since_ms, now_ms=seen, limits=self._limits, from_ms_of=open_before,

@@ -13,6 +13,7 @@ from rebalance_audit.domain.incidents import ClusterRows, Incident, incidents_of
 from rebalance_audit.domain.incidents.around import (
     MARGIN_MS,
     NOTHING_NEW,
+    OF_SEVERAL,
     KnownIncident,
     begin_of,
     incidents_around,
@@ -210,6 +211,8 @@ class RememberedCluster:
         """In a cluster that is never quiet, forget what ended so long ago that no news belongs to it."""
         known = self._incidents or {}
         spans = [(i.first_at_ms, i.last_at_ms) for i in known.values() if i.rebalance_ids or i.reassignment_ids]
+        symptoms = (f for found in self._findings.values() for f in found if f.rule_id in OF_SEVERAL)
+        spans += ((f.first_seen_at_ms, f.last_seen_at_ms) for f in symptoms if f.finding_id not in self._past_findings)
         since_ms = begin_of(spans, from_ms)
         if since_ms <= (self.since_ms or 0):
             return

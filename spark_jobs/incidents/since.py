@@ -19,8 +19,10 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain.detect import LimitsOf
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of, mark_row
-from rebalance_audit.domain.incidents.around import MARGIN_MS
+from rebalance_audit.domain.incidents.around import MARGIN_MS, OF_SEVERAL
+from rebalance_audit.domain.incidents.symptoms import SYMPTOMS
 from rebalance_audit.domain.incidents.troubles import UNITING
+from rebalance_audit.domain.kinds import FindingStatus
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
@@ -76,7 +78,7 @@ def incidents_since(
 ) -> Incidents:
     """All that happened in clusters of which much is new, from a while before the news."""
     stored = KnownIncidents(warehouse)
-    since = _reaching_back(
+    since = reaching_back(
         warehouse,
         versions,
         stored,
@@ -99,37 +101,39 @@ def incidents_since(
     )
 
 
-def _reaching_back(
+def reaching_back(
     warehouse: Warehouse, versions: Mapping[str, int], stored: KnownIncidents, from_ms: Mapping[str, int]
 ) -> dict[str, int]:
-    """For each cluster the moment from which on everything is needed: where an incident reaches into it, or a finding
-    that makes one trouble of several and is in no incident yet, as around few news."""
+    """For each cluster the moment from which on everything is needed: where an incident or a symptom reaches into it,
+    or a finding that makes one trouble of several and is in no incident yet, as around few news."""
     since = stored.reaching_back(from_ms)
-    while earlier := _begins_of_new(warehouse, versions, stored, since):
+    while earlier := _begins_of_symptoms(warehouse, versions, stored, since):
         since = stored.reaching_back(since | earlier)
     return since
 
 
-def _begins_of_new(
+def _begins_of_symptoms(
     warehouse: Warehouse, versions: Mapping[str, int], stored: KnownIncidents, since: Mapping[str, int]
 ) -> dict[str, int]:
-    """By cluster the earlier moment from which on such findings need everything."""
+    """By cluster the earlier moment from which on such findings and symptoms need everything."""
     files = warehouse.files(FINDINGS, versions[FINDINGS])
     if not files:
         return {}
     with cursor() as db:
         moment = f"coalesce({MOMENT_OF_CLUSTER}, first_seen_at_ms)"
         found = db.execute(
-            f"SELECT cluster_id, finding_id, first_seen_at_ms - {MARGIN_MS} FROM {relation(files)} "
+            f"SELECT cluster_id, finding_id, rule_id, status, first_seen_at_ms FROM {relation(files)} "
             f"WHERE list_contains(?::VARCHAR[], rule_id) AND first_seen_at_ms < {moment} "
             f"AND cluster_id IN (SELECT unnest(?::VARCHAR[])) AND (status = 'open' OR last_seen_at_ms >= {moment})",
-            [sorted(UNITING), *moment_params(since), list(since), *moment_params(since)],
+            [sorted(SYMPTOMS), *moment_params(since), list(since), *moment_params(since)],
         ).fetchall()
     known = {f for row in stored.since(since) for f in row["finding_ids"]} if found else set()
     begins: dict[str, int] = {}
-    for cluster_id, finding_id, at_ms in found:
-        if finding_id not in known:
-            begins[cluster_id] = min(at_ms, begins.get(cluster_id, at_ms))
+    for cluster_id, finding_id, rule_id, status, at_ms in found:
+        if finding_id in known and status == FindingStatus.OPEN and rule_id not in OF_SEVERAL:
+            continue  # a state that lasts is a symptom of what it began with, which is open as well
+        is_new = rule_id in UNITING and finding_id not in known
+        begins[cluster_id] = min(at_ms - MARGIN_MS * is_new, begins.get(cluster_id, at_ms))
     return begins
 
 

@@ -20,7 +20,7 @@ from tests.live.arrivals import arrivals
 from tests.live.no_past import NoPast
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 7, 8, 11, 19, 20, 23, 24, 30])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 7, 8, 11, 19, 20, 23, 24, 30, 73, 168, 193])
 def test_groups_that_are_folded_one_after_the_other(seed: int) -> None:
     random, of_tables = Random(seed), Random(seed)
     stories, moves = a_fleet(random)

@@ -11,10 +11,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from rebalance_audit.domain.detect.due import OF_FAULTS
 from rebalance_audit.domain.incidents.building import Alone, built, troubles_in
 from rebalance_audit.domain.incidents.episodes import CHANGE_GAP_MS, Episode
 from rebalance_audit.domain.incidents.model import ChangeMark, ClusterRows, Incident
 from rebalance_audit.domain.incidents.storm_before import StormBefore
+from rebalance_audit.domain.incidents.symptoms import SYMPTOMS
 from rebalance_audit.domain.incidents.troubles import DEPARTING, SAME_MOMENT_MS, UNITING, Trouble, departures, growths
 from rebalance_audit.domain.model import Finding
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
@@ -23,6 +25,8 @@ MARGIN_MS = 3 * 3_600_000
 """3 h: more than any window in which rebalances belong together; a flapping member's is the widest, 2 h."""
 NOTHING_NEW = 1 << 60
 """The instant of news that changes nothing older, such as a finding about no rebalance."""
+OF_SEVERAL = SYMPTOMS & OF_FAULTS
+"""Rules whose finding may be about several incidents. It belongs to the first."""
 
 
 def begin_of(spans: Collection[tuple[int, int]], from_ms: int) -> int:
@@ -155,6 +159,7 @@ def incidents_around(
         met = groups | around.departed(_places(fresh)) | around.moved(moves, from_ms, apart=apart)
         reached_ms = min([from_ms, *(known.first_at_ms for known in gone.values() if _reaches(known, from_ms, storms))])
         reached_ms = min([reached_ms, *_begins_of_new(chosen, gone.values(), from_ms)])
+        reached_ms = min([reached_ms, *_begins_of_symptoms(chosen, left)])
         has_moved = any(k.reassignment_ids for k in gone.values()) or any(m.reassignment_id for m in moves)
         if (_with_their_groups(met, gone.values()), reached_ms, apart or has_moved) == (asked, from_ms, apart):
             incidents, marks = built(rows, chosen, left)
@@ -219,6 +224,15 @@ def _begins_of_new(chosen: Iterable[Trouble], gone: Collection[KnownIncident], f
             is_new = finding.rule_id in UNITING and finding.finding_id not in known
             if is_new and finding.first_seen_at_ms < from_ms and trouble.before is None:
                 yield finding.first_seen_at_ms - MARGIN_MS
+
+
+def _begins_of_symptoms(chosen: Iterable[Trouble], left: Iterable[Alone]) -> Iterator[int]:
+    """Since when symptoms were seen. Each belongs to what it cites first, which may have been over for long when the
+    next thing that it cites happened."""
+    attached = (finding for trouble in chosen if trouble.before is None for finding in trouble.findings)
+    for finding in (*attached, *(finding for _, finding in left)):
+        if finding.rule_id in SYMPTOMS:
+            yield finding.first_seen_at_ms
 
 
 def _is_made_of_moves(known: KnownIncident) -> bool:

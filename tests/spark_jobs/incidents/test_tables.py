@@ -142,7 +142,7 @@ def test_hour_by_hour_the_tables_come_to_what_everything_at_once_gives(
     assert {row["kind"] for row in expected} >= {"deploy", "member_fault", "storm"}
 
 
-@pytest.mark.parametrize("seed", [0, 1, 24])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 14, 24])
 def test_news_bit_by_bit_come_to_what_everything_at_once_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
