@@ -99,7 +99,7 @@ class StageRuns:
                 self.opened, None, self.carried, quiet=True, reached=self._go_on, may_wait=may_wait
             )  # fmt: skip
             self._seen, self.is_complete = landed, outcome.is_complete
-            _give_memory_back()
+            give_memory_back()
             if outcome.ms_by_stage:
                 print_outcome(outcome, time.monotonic() - started, quiet=self.quiet)
                 self._unsent_since = started if self.alert_to else None
@@ -136,7 +136,7 @@ class StageRuns:
         return True
 
 
-def _give_memory_back() -> None:
+def give_memory_back() -> None:
     """Gives the memory of the stages back to the system: there may be hours between two rounds."""
     import ctypes
 
