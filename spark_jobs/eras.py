@@ -35,6 +35,9 @@ class EraStart(NamedTuple):
     """The storm that went on as that one ended, without its rebalances' ids."""
     is_early: bool
     """It begins before the news, since nothing usable is kept of the eras there."""
+    first_news: int
+    """The place from which on the group has not been judged."""
+    last_place: int
 
 
 def starts(
@@ -50,8 +53,10 @@ def starts(
     for row in rows_of_groups(context.warehouse, ERAS, None, places_table(last)).to_pylist():
         known.setdefault((row["cluster_id"], row["group_id"]), {})[row["era"]] = row
     chosen: dict[Place, tuple[int, bool]] = {}
+    news: dict[Place, int] = {}
     for place, last_place in last.items():
         first_news = 0 if changed is None else min(of.get(place, last_place) for of in (changed, left))
+        news[place] = first_news
         # What follows the last rebalance of an era shows how the era ended.
         wanted = era_of(min(max(first_news - 1, 0), last_place))
         by = judged_by(context.limits(*place))
@@ -69,6 +74,8 @@ def starts(
             [from_row(Finding, row) for row in carried],
             None if storm is None else StormBefore.of_text(storm, []),
             is_early,
+            news[place],
+            last[place],
         )
     return found
 

@@ -1,7 +1,7 @@
 """Loud groups: of such long history that rules and incidents, which look at all of a trouble, take seconds for them.
 
-A run that may wait (`Run.may_wait`) judges the others and leaves loud ones to a run that may not. Their rows of
-rebalances, members and movements do not wait (decision 0068).
+A run that may wait (`Run.may_wait`) judges the others and leaves loud ones, until much is left of one, to a run that
+may not. Their rows of rebalances, members and movements do not wait (decisions 0068, 0117).
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ REBALANCES = "silver.measured_rebalance"
 
 LOUD_ROWS = 2_000
 """From so many rebalances on a group is loud: rules and incidents take half a second for them."""
+
+LEFT_AT_MOST = 8_192
+"""A run that may wait judges a loud group if so many of its rebalances, two eras, are not judged yet: the others wait
+while they are, and memory follows them."""
 
 Left = dict[Place, int]
 """Loud groups that a stage left, each with the instant from which on its incidents may differ."""

@@ -60,7 +60,7 @@ from spark_jobs.group_rows import GroupReader, Place, places_table, rows_with
 from spark_jobs.histories import GroupFold, ObjectsByTable, histories
 from spark_jobs.incidents.rows import OF_MOVEMENTS
 from spark_jobs.kept_folds import folded
-from spark_jobs.loud import Left, as_noted, leave, left_before, loud_ids
+from spark_jobs.loud import LEFT_AT_MOST, Left, as_noted, leave, left_before, loud_ids
 from spark_jobs.plan import DETECT
 from spark_jobs.stages.stage import Batch, Run, added_files, nothing_new
 
@@ -111,11 +111,11 @@ def run(context: Run) -> bool:
                 of_groups = with_eras(groups, starting)
                 context.replace(ERAS, ended, of_groups, batch.batch_id, batch.transaction, since="era")
         context.replace(OUTPUT, files, with_eras(keys, starting), batch.batch_id, batch.transaction, since="era")
+    # After the commit: if this is lost, more groups are looked at again.
     if context.awaited is None:
-        # After the commit: if this is lost, more groups are looked at again.
-        note = {"seen_until_ms": seen, "limits": _limits_text(context), "left": as_noted(still_left)}
-        note |= calm.as_note(batch, seen)
-        context.warehouse.remember(NAME, note)
+        noted = {"seen_until_ms": seen, "limits": _limits_text(context), **calm.as_note(batch, seen)}
+    if context.awaited is None or still_left != left:
+        context.warehouse.remember(NAME, {**noted, "left": as_noted(still_left)})
     return True
 
 
@@ -128,9 +128,14 @@ def _judged(context: Run, batch: Batch, groups: pa.Table, left: Left) -> tuple[p
     judged.update(zip(*(groups[name].to_pylist() for name in GROUP), strict=True))
     starting = starts(context, batch, judged, left, is_all=context.again)
     for place in judged:
-        if place[1] in loud:
-            start = starting.pop(place, None)
-            leave(context, still_left, place, 0 if start is None else start.first_place)
+        if place[1] not in loud:
+            continue
+        start = starting.get(place)
+        if start is not None and start.last_place - start.first_news >= LEFT_AT_MOST:
+            context.judged_loud.add(place)
+            continue
+        starting.pop(place, None)
+        leave(context, still_left, place, 0 if start is None else start.first_news)
     return places_table(judged - still_left.keys()), starting, still_left
 
 

@@ -118,6 +118,7 @@ def _wanted(context: Run, batch: Batch, left: Left, folder: str) -> tuple[dict[s
     changed_groups = groups_in(scope, places_table(left))
     group_scope = groups_in(changed_groups, finding_scope, *moving_groups(context, batch))
     loud = loud_ids(warehouse.files(REBALANCES, consumed[REBALANCES])) if context.may_wait else frozenset[str]()
+    loud -= {group_id for _, group_id in context.judged_loud}
     still_left: Left = {}
     if loud:
         places = set(zip(*(group_scope[name].to_pylist() for name in GROUP), strict=True))

@@ -63,6 +63,8 @@ class Run:
     the judgement of loud groups (`spark_jobs.loud`)."""
     has_left: bool = False
     """Whether a loud group was left to a later run."""
+    judged_loud: set[tuple[str, str]] = field(default_factory=set)
+    """(cluster, group) of the loud groups that detect judged although the run may wait: so much was left of them."""
     awaited: Collection[tuple[str, str]] | None = None
     """(cluster, group) of the groups whose commits are all in marks; None: those of all groups are."""
     again: bool = False

@@ -102,6 +102,7 @@ def test_any_order_repeat_crash_and_lost_note_give_the_tables_of_all_at_once(
     draw = random.Random(seed)
     for module in (loud, detect, publish):  # at each look others wait
         monkeypatch.setattr(module, "loud_ids", lambda files: frozenset(g for g in GROUPS if draw.random() < 0.4))
+    monkeypatch.setattr(detect, "LEFT_AT_MOST", 6)
     order = some_order(draw, len(flushes), swaps=bool(seed))
     warehouse = Warehouse.open(tmp_path, create=True)
     died: list[str] = []
@@ -120,6 +121,43 @@ def test_any_order_repeat_crash_and_lost_note_give_the_tables_of_all_at_once(
     assert died
     for module in (loud, detect, publish):
         monkeypatch.setattr(module, "loud_ids", lambda files: frozenset())
+    assert everything_of(warehouse) == expected
+
+
+def loud_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (loud, detect, publish):
+        monkeypatch.setattr(module, "loud_ids", lambda files: frozenset(GROUPS))
+
+
+def test_a_group_that_was_left_for_many_rounds_is_judged_from_its_news_on(
+    flushes: list[Landed], expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = judged_from(monkeypatch)
+    loud_groups(monkeypatch)
+    warehouse = Warehouse.open(tmp_path, create=True)
+    for at, flush in enumerate(flushes):
+        deliver(warehouse, f"flush-{at}", flush)
+        run(warehouse, may_wait=at > 2)
+    places.clear()
+    run(warehouse)
+    assert len(places) == len(GROUPS)
+    assert min(places) >= 7, places
+    assert everything_of(warehouse) == expected
+
+
+def test_a_group_of_which_much_was_left_is_judged_in_a_round_that_may_wait(
+    flushes: list[Landed], expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loud_groups(monkeypatch)
+    monkeypatch.setattr(detect, "LEFT_AT_MOST", 8)
+    warehouse = Warehouse.open(tmp_path, create=True)
+    complete = []
+    for at, flush in enumerate(flushes):
+        deliver(warehouse, f"flush-{at}", flush)
+        complete.append(run(warehouse, stages=None, may_wait=True).is_complete)
+    assert not all(complete)
+    assert warehouse.read("silver.finding", None, "era > 1").num_rows
+    assert warehouse.read("gold.incident").num_rows
     assert everything_of(warehouse) == expected
 
 
