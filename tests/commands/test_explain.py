@@ -70,6 +70,18 @@ def test_a_storm_over_eras_is_told_of_a_folder_as_of_the_tables(
     assert any("stormy-app rebalanced 10 times" in i["title"] for i in told[1])  # the first era is no storm yet
 
 
+def test_a_broker_that_failed_is_blamed_in_a_folder_as_in_the_tables(call: Any, tmp_path: Path) -> None:
+    """The scenario kills a coordinator three seconds after it froze members of three groups."""
+    folder, w = GOLDEN / "3.3.2" / "lost_with_its_coordinator", tmp_path / "w"
+    assert call("import", folder, "-w", w, "-q").status == 0
+    assert call("run", "-w", w, "-q").status == 0
+    told = [json.loads(call("explain", *of, "-o", "json").out) for of in (("-w", w), ("--evidence", folder))]
+    for of_tables, of_folder in zip(*told, strict=True):
+        assert of_folder == {**of_tables, "cost_seconds": pytest.approx(of_tables["cost_seconds"])}
+        assert of_folder["incident"].startswith("Broker 2 died, stood still or was cut off; 3 members of 3 groups")
+    assert len(told[1]) == 3
+
+
 def test_explain_without_logs_says_what_it_lacks(call: Any, tmp_path: Path) -> None:
     (tmp_path / "data").symlink_to(EAGER / "data")
     result = call("explain", "orders-app", "--evidence", tmp_path)

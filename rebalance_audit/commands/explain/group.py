@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rebalance_audit.commands.meter import meter
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rebalance_audit.domain.gather.clocks import NodeClock
     from rebalance_audit.domain.gather.groups import Gathered
     from rebalance_audit.domain.incidents import Incident
+    from rebalance_audit.domain.metadata import SourceMetadata
     from rebalance_audit.domain.model import CommitMark, Finding, Rebalance
     from rebalance_audit.domain.publish.leader_moves import LeaderMove
 
@@ -98,14 +99,19 @@ def say(group: str, answer: GroupAnswer, moves: Sequence[LeaderMove], shown: Sho
         write_rows(rows, columns, shown.output)
 
 
-def moves_beside(reading: GroupReading, rebalances: Sequence[Rebalance]) -> list[LeaderMove]:
-    """Changes of leader beside these rebalances; none without the metadata log."""
-    if reading.metadata is None:
+def moves_beside(
+    cluster_id: str,
+    metadata: Callable[[], Iterator[SourceMetadata]] | None,
+    rebalances: Iterable[Rebalance],
+    groups: Collection[str],
+) -> list[LeaderMove]:
+    """Changes of leader beside these rebalances of these groups; none without the metadata log."""
+    if metadata is None:
         return []
     from rebalance_audit.domain.publish.leader_moves import OFFSETS_TOPIC, Rebalanced, leader_moves
     from rebalance_audit.domain.reassign import kraft_history
 
-    history = kraft_history(reading.metadata(), cluster_id=reading.cluster_id)
+    history = kraft_history(metadata(), cluster_id=cluster_id)
     return leader_moves(
         history.elections,
         [
@@ -119,7 +125,7 @@ def moves_beside(reading: GroupReading, rebalances: Sequence[Rebalance]) -> list
             if r.kind == RebalanceKind.REBALANCE
             and (at_ms := r.started_at_ms or r.joined_at_ms or r.assigned_at_ms) is not None
         ],
-        [reading.group_id],
+        groups,
         offsets_partitions=sum(1 for topic, _ in history.replicas if topic == OFFSETS_TOPIC),
         reassigned=history.spans(),
         replicas={number: brokers for (topic, number), brokers in history.replicas.items() if topic == OFFSETS_TOPIC},
@@ -203,7 +209,7 @@ def answer_for(reading: GroupReading, limits: LimitsOf | None = None) -> GroupAn
     until_ms = time.time_ns() // 1_000_000 if reading.is_live else max(ends, default=None)
     own = (limits or DEFAULT_OF)(reading.cluster_id, reading.group_id)
     findings = detect_group(rebalances, found.connect_tasks, own, seen_until_ms=until_ms)
-    moves = moves_beside(reading, rebalances)
+    moves = moves_beside(reading.cluster_id, reading.metadata, rebalances, [reading.group_id])
     incidents, _ = incidents_of(
         ClusterRows(
             cluster_id=reading.cluster_id,

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rebalance_audit.domain.detect import LimitsOf
     from rebalance_audit.domain.explain.standstills import StandstillStory
     from rebalance_audit.domain.incidents import Incident
+    from rebalance_audit.domain.metadata import SourceMetadata
     from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, SourceLine, SourceRecord
 
 SHOWN_GROUPS = 20
@@ -40,6 +42,8 @@ class _Everything:
     sources: Callable[[], Sequence[SourceReading]]
     """What was read of each; to be asked when records and lines were read."""
     is_live: bool
+    metadata: Callable[[], Iterator[SourceMetadata]] | None = None
+    """The metadata log, where it is at hand."""
 
 
 def explain_groups(places: Places, shown: Shown) -> None:
@@ -107,7 +111,7 @@ def _read(places: Places) -> _Everything:
         return _Everything(
             cluster_id=folder.cluster_id, records=evidence.records(), lines=evidence.lines(),
             zones=dict.fromkeys(nodes, folder.log_time_zone) if folder.log_time_zone else {},
-            sources=lambda: evidence.sources, is_live=False,
+            sources=lambda: evidence.sources, is_live=False, metadata=evidence.metadata if folder.metadata else None,
         )  # fmt: skip
     from ingest.collect_settings import CollectSettings
     from ingest.folders import EvidenceFolder
@@ -129,6 +133,7 @@ def _read(places: Places) -> _Everything:
 def _judged(
     read: _Everything, last_ms: int | None, limits: LimitsOf
 ) -> tuple[str, dict[str, Sequence[Rebalance]], list[Incident], int]:
+    from rebalance_audit.commands.explain.group import moves_beside
     from rebalance_audit.commands.explain.group_reading import no_group_in
     from rebalance_audit.domain.detect import detect_group
     from rebalance_audit.domain.gather.groups import gather
@@ -162,6 +167,7 @@ def _judged(
             groups=groups,
             first_places=dict.fromkeys(groups, 0),
             tasks=tasks,
+            leader_moves=moves_beside(read.cluster_id, read.metadata, chain(*groups.values()), groups),
             findings=findings,
             limits=lambda group_id: limits(read.cluster_id, group_id),
         )
