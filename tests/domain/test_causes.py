@@ -157,7 +157,7 @@ def _spelt(module: ast.Module) -> list[ast.Constant]:
 
 @pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_spells_a_cause(path: Path) -> None:
-    if path == Path(causes.__file__):
+    if path == ROOT / "rebalance_audit" / "domain" / "causes.py":
         return
     spelt = _spelt(ast.parse(path.read_text(encoding="utf-8")))
     assert not spelt, [f"{path.name}:{c.lineno} spells {c.value!r}: use domain.causes.Cause" for c in spelt]
