@@ -46,10 +46,9 @@ class Calm:
     @classmethod
     def noted(cls, note: Mapping[str, Any], batch: Batch, limits: str) -> Calm:
         """Those of the note of the last run, if that run judged all that came before this batch, by these limits."""
-        calm = note.get("calm", {})
-        if note.get("limits") != limits or calm.get("judged") != _versions(batch.since):
+        if note.get("limits") != limits or note.get("judged") != _versions(batch.since):
             return cls()
-        return cls({(cluster_id, group_id): until_ms for cluster_id, group_id, until_ms in calm["groups"]})
+        return cls({(cluster_id, group_id): until_ms for cluster_id, group_id, until_ms in note["calm"]})
 
     def add(self, place: Place, until_ms: int) -> None:
         self.by_place[place] = until_ms
@@ -58,7 +57,7 @@ class Calm:
         """The latest of them, as a part of the note of a run that judged this batch."""
         lasting = [(until_ms, place) for place, until_ms in self.by_place.items() if until_ms >= seen.get(place[0], 0)]
         groups = [[*place, until_ms] for until_ms, place in sorted(lasting)[-_NOTED_AT_MOST:]]
-        return {"calm": {"judged": _versions(batch.until), "groups": groups}}
+        return {"judged": _versions(batch.until), "calm": groups}
 
 
 def _versions(of_inputs: Mapping[str, int]) -> list[int]:
