@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
@@ -65,26 +66,31 @@ def a_life(random: Random) -> GroupStory:
     return story
 
 
+def looks_at_a_life(seed: int) -> Iterator[tuple[Limits, list[Rebalance], int, int]]:
+    """The limits, what has happened by now, and the moments of the look before and of this one."""
+    random = Random(seed)
+    story, limits = a_life(random), random.choice((DEFAULT, Limits(settled_ms=150_000, quiet_ms=700_000)))
+    last_ms = story.rebalances[-1].assigned_at_ms or 0
+    before_ms, now_ms = 0, T0_MS
+    while now_ms < last_ms + 3 * 3_600_000:
+        now_ms += random.choice((1_000, 20_000, 61_000, 300_000, 4_000_000))
+        yield limits, [r for r in story.rebalances if (r.assigned_at_ms or 0) <= now_ms], before_ms, now_ms
+        before_ms = now_ms
+
+
 def test_looking_again_only_when_due_finds_the_same() -> None:
     skipped = 0
     rules: set[str] = set()
     for seed in range(8):
-        random = Random(seed)
-        story, limits = a_life(random), random.choice((DEFAULT, Limits(settled_ms=150_000, quiet_ms=700_000)))
-        first_ms, last_ms = T0_MS, story.rebalances[-1].assigned_at_ms or 0
         known: list[Finding] = []
         seen: list[Rebalance] = []
-        before_ms, now_ms = 0, first_ms
-        while now_ms < last_ms + 3 * 3_600_000:
-            now_ms += random.choice((1_000, 20_000, 61_000, 300_000, 4_000_000))
-            news = [r for r in story.rebalances if (r.assigned_at_ms or 0) <= now_ms]
+        for limits, news, before_ms, now_ms in looks_at_a_life(seed):
             expected = detect_group(news, (), limits, seen_until_ms=now_ms)
             if news != seen or is_due(known, seen, before_ms, now_ms, limits):
                 known, seen = expected, news
             else:
                 skipped += 1
                 assert known == expected, (seed, now_ms)
-            before_ms = now_ms
             rules |= {f.rule_id for f in known}
     assert skipped > 300
     assert rules >= {"RB001", "RB002", "RB005", "RB006", "RB007", "RB013"}
@@ -96,15 +102,9 @@ def test_a_fault_that_is_over_differs_in_that_alone() -> None:
     ended: set[str] = set()
     judged = skipped = 0
     for seed in range(8):
-        random = Random(seed)
-        story, limits = a_life(random), random.choice((DEFAULT, Limits(settled_ms=150_000, quiet_ms=700_000)))
-        last_ms = story.rebalances[-1].assigned_at_ms or 0
         known: list[Finding] = []
         seen: list[Rebalance] = []
-        before_ms, now_ms = 0, T0_MS
-        while now_ms < last_ms + 3 * 3_600_000:
-            now_ms += random.choice((1_000, 20_000, 61_000, 300_000, 4_000_000))
-            news = [r for r in story.rebalances if (r.assigned_at_ms or 0) <= now_ms]
+        for limits, news, before_ms, now_ms in looks_at_a_life(seed):
             expected = detect_group(news, (), limits, seen_until_ms=now_ms)
             others = [f for f in known if not only_ends(f.rule_id)]
             waiting = [] if is_calm(seen, (), limits) else seen
@@ -119,7 +119,6 @@ def test_a_fault_that_is_over_differs_in_that_alone() -> None:
                     known[at] = replace(f, status=FindingStatus.RESOLVED)
                     ended.add(f.rule_id)
             assert known == expected, (seed, now_ms)
-            before_ms = now_ms
     assert judged > 100
     assert skipped > 300
     assert ended >= {"RB001", "RB006", "RB007"}
