@@ -40,7 +40,7 @@ _FEW_ROWS = 20_000
 _BACK = 10_000
 """So many offsets before the news, the last record before it is looked for first."""
 _NO_RECORD = -1
-_NO_OFFSET = (1 << 63) - 1
+NO_OFFSET = (1 << 63) - 1
 """Beyond every offset."""
 DUCK_COMMITS = (
     f"topic = '{OFFSETS_TOPIC}' AND copy = 0 AND NOT coalesce(is_control, false) "
@@ -148,5 +148,5 @@ def least_of(last: Mapping[OfPlace, int]) -> Least:
     """
     floors: dict[str, int] = {}
     for (*_, group_id), offset in last.items():
-        floors[group_id] = min(offset + 1, floors.get(group_id, _NO_OFFSET))
+        floors[group_id] = min(offset + 1, floors.get(group_id, NO_OFFSET))
     return Least("last_offset", "group_id", floors)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.row_groups import Least
 from spark_jobs.commits.merging import merged
 from spark_jobs.commits.partial_marks import PARTIAL_MARK
 
@@ -80,6 +81,12 @@ _SAME = (
     "m.cluster_id = c.cluster_id AND m.group_id = c.group_id AND m.offsets_topic = c.topic"
     " AND m.offsets_partition = c.partition"
 )
+
+
+def begin_before(db: duckdb.DuckDBPyConnection, least: Least) -> bool:
+    """Whether any of the marks in `placed` that are within this bound on their ends begins before it."""
+    begins = db.execute("SELECT group_id, min(first_offset) FROM placed GROUP BY group_id").fetchall()
+    return any(first_offset < least.by_value[group_id] for group_id, first_offset in begins)
 
 
 def torn_in(marks: pa.Table) -> pa.Table:

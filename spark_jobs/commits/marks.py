@@ -15,13 +15,14 @@ from rebalance_audit.domain.records import decode_record
 from rebalance_audit.domain.wire import DecodeError
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import Least
+from rebalance_audit.warehouse.row_groups import Least, held_in
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs import record_files
 from spark_jobs.commits import joining, joining_few, partial_marks, shares
 from spark_jobs.commits.buffers import Ints
 from spark_jobs.commits.concerned import (
     DUCK_COMMITS,
+    NO_OFFSET,
     PLACE,
     Concerned,
     groups_in,
@@ -29,11 +30,14 @@ from spark_jobs.commits.concerned import (
     least_of,
     records_of,
 )
+from spark_jobs.commits.keys import groups_of_commits
 from spark_jobs.commits.partial_marks import PARTIAL_MARK
 from spark_jobs.commits.stretches import Boundaries, Place
+from spark_jobs.commits.waiting import numbers_by_row
 from spark_jobs.engine import ArrowTask, Engine, LocalEngine
 from spark_jobs.floors import floors_of
 from spark_jobs.group_rows import GROUP, rows_of_groups
+from spark_jobs.group_rows import Place as GroupPlace
 from spark_jobs.stages.stage import Batch, Run, row_count
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table, row_groups, rows_for_driver
 
@@ -106,12 +110,12 @@ def commit_marks(
             for name, data in inputs.items():
                 db.register(name, data)
             again = _look_at_known(db, context, groups, least)
-            if least is not None and again.num_rows:
-                group_records = records_of(context, groups)
+            if least is not None and again.num_rows and joining.begin_before(db, least):
+                least, group_records = None, records_of(context, groups)
                 boundaries = boundaries_of(group_records)
                 db.register("cut", group_records)
                 again = _look_at_known(db, context, groups, None)
-            db.register("rebuilt", _rebuilt(context, batch, engine, again, boundaries))
+            db.register("rebuilt", _rebuilt(context, batch, engine, again, boundaries, least))
             joined = joining.join(db)
     # Most are no one's yet: named all the same, so that few files are asked for them.
     keys = pa.concat_tables([joined.replaced, joined.rows.select(joining.KEY.names)])
@@ -166,14 +170,16 @@ def _commit_shares(
             context.add("silver.commit_mark", rows, batch.batch_id, batch.transaction)
 
 
-def _rebuilt(context: Run, batch: Batch, engine: Engine, again: pa.Table, boundaries: Boundaries) -> pa.Table:
-    """Partial marks of these groups, folded again from all of bronze."""
-    rebuilt = _folded_again(context, batch, engine, again, boundaries)
+def _rebuilt(
+    context: Run, batch: Batch, engine: Engine, again: pa.Table, boundaries: Boundaries, least: Least | None = None
+) -> pa.Table:
+    """Partial marks of these groups, folded again from bronze: all of them, or those within this bound."""
+    rebuilt = _folded_again(context, batch, engine, again, boundaries, least)
     torn = joining.torn_in(rebuilt)
     if torn.num_rows == 0:
         return rebuilt
     # Files that hold every second commit, for example: the commits of these groups are put in order one by one.
-    whole = _folded_again(context, batch, engine, torn, boundaries, one_by_one=True)
+    whole = _folded_again(context, batch, engine, torn, boundaries, least, one_by_one=True)
     with cursor() as db:
         db.register("rebuilt", rebuilt)
         db.register("torn", torn)
@@ -230,54 +236,63 @@ def _folded_again(
     engine: Engine,
     groups: pa.Table,
     known: Boundaries,
+    least: Least | None,
     *,
     one_by_one: bool = False,
 ) -> pa.Table:
-    """Marks of these groups from all of bronze. A transactional commit counts if its producer's next marker says so."""
+    """Marks of these groups from bronze. A transactional commit counts if its producer's next marker says so."""
     if groups.num_rows == 0:
         return PARTIAL_MARK.empty_table()
-    files = context.warehouse.files("bronze.record", batch.until["bronze.record"])
     renamed = groups.rename_columns(["cluster_id", "group_id", "topic", "partition"])
     partitions = renamed.select(["cluster_id", "topic", "partition"])
-    wanted = set(zip(renamed["cluster_id"].to_pylist(), renamed["group_id"].to_pylist(), strict=True))
-    asked = engine.share((known, wanted, set(map(tuple, zip(*partitions.to_pydict().values(), strict=True)))))
+    named = zip(renamed["cluster_id"].to_pylist(), renamed["group_id"].to_pylist(), strict=True)
+    floors = {place: 0 if least is None else least.by_value[place[1]] for place in named}
+    files = context.warehouse.files("bronze.record", batch.until["bronze.record"])
+    work = row_groups({record_files.TABLE: files})
+    if (floor := min(floors.values())) > 0:
+        places = zip(work["file"].to_pylist(), work["row_group"].to_pylist(), strict=True)
+        reaches = [not held_in(file, "offset")[number].is_outside(floor, None) for file, number in places]
+        work = work.filter(pa.array(reaches, pa.bool_()))
+    asked = engine.share((known, floors, set(map(tuple, zip(*partitions.to_pydict().values(), strict=True)))))
     with context.staging_folder() as folder:
-        written = files_by_table(
-            engine.spread(row_groups({record_files.TABLE: files}), _folding_again(folder, asked, one_by_one), WRITTEN)
-        )
+        written = files_by_table(engine.spread(work, _folding_again(folder, asked, one_by_one), WRITTEN))
         parts = [rows_for_driver(written.get("mark", []), PARTIAL_MARK)]
-    decided = _decided(files, partitions)
+    held = sorted(set(work["file"].to_pylist()))
     parts += [
-        _of_groups(partial_marks.fold(rows, known, one_by_one=one_by_one, in_transactions=True).marks, wanted)
-        for rows in decided.to_batches()
+        partial_marks.fold(own, known, one_by_one=one_by_one, in_transactions=True).marks
+        for rows in (_decided(held, partitions).to_batches() if held else ())
+        if len(own := _from_floors(rows, floors))
     ]
     return pa.concat_tables(parts)
 
 
-_Asked = tuple[Boundaries, set[tuple[str, str]], set[tuple[str, str, int]]]
+_Floors = dict[GroupPlace, int]
+"""The wanted groups, each with the least offset that is wanted of its commits."""
+_Asked = tuple[Boundaries, _Floors, set[tuple[str, str, int]]]
 """Boundaries, wanted groups, and the partitions their commits are in."""
 
 
 def _folding_again(folder: str, asked: Callable[[], _Asked], one_by_one: bool) -> ArrowTask:
     def fold(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        known, wanted, partitions = asked()
+        known, floors, partitions = asked()
         writer = TaskWriter(folder, {"mark": PARTIAL_MARK})
         for batch in (batch for some in named for batch in record_files.commits_in(some)):
             places = zip(*(batch[name].to_pylist() for name in ("cluster_id", "topic", "partition")), strict=True)
             is_plain = pc.invert(batch["is_transactional"].fill_null(False))
             own = batch.filter(pc.and_(is_plain, pa.array([place in partitions for place in places], pa.bool_())))
+            own = _from_floors(own, floors)
             if own.num_rows:
-                folded = partial_marks.fold(own, known, one_by_one=one_by_one)
-                for marks in _of_groups(folded.marks, wanted).to_batches():
+                for marks in partial_marks.fold(own, known, one_by_one=one_by_one).marks.to_batches():
                     writer.add("mark", marks)
         yield from writer.written()
 
     return fold
 
 
-def _of_groups(marks: pa.Table, wanted: set[tuple[str, str]]) -> pa.Table:
-    pairs = zip(marks["cluster_id"].to_pylist(), marks["group_id"].to_pylist(), strict=True)
-    return marks.filter(pa.array([pair in wanted for pair in pairs], pa.bool_()))
+def _from_floors(commits: pa.RecordBatch, floors: _Floors) -> pa.RecordBatch:
+    """The commits of these groups from the floor of each on."""
+    least = numbers_by_row(commits, groups_of_commits(commits), floors, without=NO_OFFSET)
+    return commits.filter(pa.array(commits["offset"].to_numpy() >= least))
 
 
 def _decided(files: Sequence[str], partitions: pa.Table) -> pa.Table:

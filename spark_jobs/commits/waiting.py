@@ -27,6 +27,9 @@ LEAST_RECORDS = 2_000
 """With fewer new records nothing waits: to fold their commits costs less than to come back for them."""
 MOST_RECORDS = 1_000_000
 """The most commits that wait: in memory one takes 120 bytes."""
+NOTE = "commits-folded-ahead"
+"""The note of the groups whose commits do not wait."""
+_RECORDS, _MARKS = "bronze.record", "silver.commit_mark"
 AWAITED_MS = 15_000
 """How long after the last evidence of a group its first commits are folded at once. Consumers commit every 5 s."""
 
@@ -44,8 +47,9 @@ class ReadCommits(NamedTuple):
 
 @dataclass(slots=True)
 class WaitingCommits:
-    """The commits that wait, as a process that goes on knows them. If this is lost, it costs work: commits that are in
-    marks already come to marks once more, and such groups are folded again from bronze."""
+    """The commits that wait, as a process that goes on knows them. Of the next process a note tells which groups are
+    `done`. If that is lost, too, it costs work: commits that are in marks already come to marks once more, and such
+    groups are folded again from bronze."""
 
     since: int
     """The version of bronze.record up to which the commits of all groups are in marks."""
@@ -89,7 +93,7 @@ class WaitingCommits:
         from_version = {place: self.done.get(place, self.since) for place in self.due}
         found = []
         for version, rows, groups in self.kept:
-            known = versions_of(rows, groups, from_version, without=version)
+            known = numbers_by_row(rows, groups, from_version, without=version)
             if (chosen := known < version).any():
                 found.append(rows.filter(pa.array(chosen)))
         return found
@@ -103,7 +107,7 @@ def _keys_of(places: Collection[Place], fresh: Sequence[ReadCommits]) -> dict[Pl
     """The keys with which these groups commit."""
     found: dict[Place, set[bytes]] = {}
     for _, rows, groups in fresh:
-        chosen = pa.array(versions_of(rows, groups, dict.fromkeys(places, 1), without=0) > 0)
+        chosen = pa.array(numbers_by_row(rows, groups, dict.fromkeys(places, 1), without=0) > 0)
         columns = rows["cluster_id"].filter(chosen), groups.filter(chosen), rows["key"].filter(chosen)
         for cluster_id, group_id, key in zip(
             *(column.cast(column.type.value_type).to_pylist() for column in columns), strict=True
@@ -122,10 +126,33 @@ def known_waiting(warehouse: Warehouse, since: int, until: int) -> WaitingCommit
 
 
 def keep_waiting(warehouse: Warehouse, waiting: WaitingCommits | None) -> None:
+    """After the commit of these marks: a note behind them costs work, one before them would lose commits."""
     if waiting is None:
         _WAITING.pop(warehouse, None)
-    else:
-        _WAITING[warehouse] = waiting
+        warehouse.forget(NOTE)
+        return
+    _WAITING[warehouse] = waiting
+    done = [[*place, version] for place, version in sorted(waiting.done.items())]
+    of_tables = {"tables": _tables_of(warehouse), "marks": warehouse.version(_MARKS)}
+    warehouse.remember(NOTE, {**of_tables, "since": waiting.since, "done": done})
+
+
+def _done_before(warehouse: Warehouse, since: int) -> dict[Place, int]:
+    """The groups whose commits after this version of bronze.record are in marks up to a later one: by the memory of
+    this process, or by the note of an earlier one."""
+    known = _WAITING.get(warehouse)
+    if known is not None and known.since == since:
+        return dict(known.done)
+    note = warehouse.recall(NOTE)
+    if note.get("since") != since or note["tables"] != _tables_of(warehouse):
+        return {}
+    if note["marks"] > (warehouse.version(_MARKS) or 0):
+        return {}  # tables of an earlier time were put back
+    return {(cluster_id, group_id): version for cluster_id, group_id, version in note["done"]}
+
+
+def _tables_of(warehouse: Warehouse) -> list[str | None]:
+    return [warehouse.table_id(table) for table in (_RECORDS, _MARKS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +166,7 @@ class Unfolded:
     def chosen(self, file: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         if not self.done:
             return rows
-        is_new = versions_of(rows, groups_of_commits(rows), self.done, without=-1) < self.versions[file]
+        is_new = numbers_by_row(rows, groups_of_commits(rows), self.done, without=-1) < self.versions[file]
         return rows if is_new.all() else rows.filter(pa.array(is_new))
 
 
@@ -147,12 +174,11 @@ ALL_UNFOLDED = Unfolded({}, {})
 
 
 def unfolded_of(warehouse: Warehouse, since: int, until: int) -> Unfolded:
-    """The commits between these versions of bronze.record that are in no mark yet, as far as this process knows."""
-    known = _WAITING.get(warehouse)
-    if known is None or known.since != since:
+    """The commits between these versions of bronze.record that are in no mark yet, as far as that is known."""
+    if not (done := _done_before(warehouse, since)):
         return ALL_UNFOLDED
-    changes = warehouse.changes("bronze.record", since, until) or ()
-    return Unfolded({file: change.version for change in changes for file in change.added}, dict(known.done))
+    changes = warehouse.changes(_RECORDS, since, until) or ()
+    return Unfolded({file: change.version for change in changes for file in change.added}, done)
 
 
 def groups_named(event_files: Sequence[str]) -> set[Place] | None:
@@ -164,17 +190,16 @@ def groups_named(event_files: Sequence[str]) -> set[Place] | None:
     return None if any(group_id is None for _, group_id in found) else set(found)
 
 
-def versions_of(
-    rows: pa.RecordBatch, groups: pa.DictionaryArray, versions: Mapping[Place, int], *, without: int
+def numbers_by_row(
+    rows: pa.RecordBatch, groups: pa.DictionaryArray, numbers: Mapping[Place, int], *, without: int
 ) -> Numbers:
-    """The version of each row's group, `without` where it has none."""
+    """The number of each row's group, `without` where it has none."""
     found = np.full(len(rows), without, np.int64)
-    names = pa.array(sorted({group_id for _, group_id in versions}), pa.string())
+    names = pa.array(sorted({group_id for _, group_id in numbers}), pa.string())
     may_have: Flags = flags_of(groups, lambda distinct: pc.is_in(distinct, names))
     if (at := np.flatnonzero(may_have)).size:
         # Few rows, with the names of few groups: those of all are not made Python's.
         clusters, some = rows["cluster_id"].take(pa.array(at)), groups.take(pa.array(at)).cast(pa.string())
-        places = {place: number for number, place in enumerate(versions)}
-        numbers = numbers_of(clusters, some, places)
-        found[at] = np.array([*versions.values(), without], np.int64)[numbers]
+        places = {place: number for number, place in enumerate(numbers)}
+        found[at] = np.array([*numbers.values(), without], np.int64)[numbers_of(clusters, some, places)]
     return found

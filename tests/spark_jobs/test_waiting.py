@@ -20,7 +20,7 @@ from rebalance_audit.warehouse import landing_files, short_lived_rows, upkeep
 from rebalance_audit.warehouse.row_groups import is_tail
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import loud, pipeline
-from spark_jobs.commits import waiting
+from spark_jobs.commits import marks, waiting
 from spark_jobs.stages import decode, detect, publish
 from tests.encoders import offset_commit_key
 from tests.spark_jobs.arrivals import Landed, by_place, cut, deliver, gold, landed, rows_of
@@ -191,7 +191,9 @@ def test_any_order_repeat_crash_and_restart_give_the_same_tables(
         with contextlib.suppress(KeyboardInterrupt):
             run(warehouse, may_wait=may_wait, reached=_dying(dies_at))
         if draw.random() < 0.3:
-            warehouse = Warehouse.open(tmp_path)  # another process, which knows nothing of what waits
+            warehouse = Warehouse.open(tmp_path)  # another process, which knows of what waits what the note says
+            if draw.random() < 0.5:
+                warehouse.forget(waiting.NOTE)
     for number, step in enumerate(steps):  # in order or not, all has come at least once
         deliver(warehouse, f"last-{number}", {"record": step["record"]})
     assert run(warehouse).is_complete
@@ -250,6 +252,75 @@ def _dying(commits: int | None) -> Any:
                 raise KeyboardInterrupt(point)
 
     return reached
+
+
+def floors_folded_again(monkeypatch: pytest.MonkeyPatch) -> list[dict[tuple[str, str], int]]:
+    """By and by, from which offset on the commits of which groups were folded again."""
+    folded: list[dict[tuple[str, str], int]] = []
+
+    def noted(rows: pa.RecordBatch, floors: dict[tuple[str, str], int]) -> pa.RecordBatch:
+        folded.append(floors)
+        return from_floors(rows, floors)
+
+    from_floors = marks._from_floors
+    monkeypatch.setattr(marks, "_from_floors", noted)
+    return folded
+
+
+def test_a_process_that_goes_on_after_runs_that_waited_folds_only_what_waited(
+    steps: list[Landed], expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folded = floors_folded_again(monkeypatch)
+    warehouse = Warehouse.open(tmp_path, create=True)
+    for at, step in enumerate(steps):
+        if at in (4, 8):
+            assert warehouse.recall(waiting.NOTE)["done"]
+            warehouse = Warehouse.open(tmp_path)
+        deliver(warehouse, f"step-{at}", step)
+        run(warehouse, may_wait=True)
+        assert (waiting.NOTE in warehouse.notes()) == (at not in (0, 4, 8))
+    assert folded == []
+    assert run(warehouse).is_complete
+    assert everything_of(warehouse) == expected
+
+
+def test_without_the_note_groups_are_folded_again_from_their_last_record_before_what_waits(
+    steps: list[Landed], expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folded = floors_folded_again(monkeypatch)
+    warehouse = Warehouse.open(tmp_path, create=True)
+    for at, step in enumerate(steps[:8]):
+        deliver(warehouse, f"step-{at}", step)
+        run(warehouse, may_wait=at > 5)
+    assert warehouse.recall(waiting.NOTE)["done"]
+    warehouse.forget(waiting.NOTE)
+    warehouse = Warehouse.open(tmp_path)
+    run(warehouse)
+    assert folded
+    assert all(floor > 0 for floors in folded for floor in floors.values())
+    for at, step in enumerate(steps[8:], 8):
+        deliver(warehouse, f"step-{at}", step)
+    run(warehouse)
+    assert everything_of(warehouse) == expected
+
+
+def test_a_note_of_later_tables_than_there_are_is_not_believed(
+    steps: list[Landed], expected: dict[str, list[str]], tmp_path: Path
+) -> None:
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    for at, step in enumerate(steps[:3]):
+        deliver(warehouse, f"step-{at}", step)
+        run(warehouse, may_wait=at > 0)
+        if at == 1:
+            shutil.copytree(tmp_path / "w", tmp_path / "put_back")
+    later = warehouse.recall(waiting.NOTE)
+    warehouse = Warehouse.open(tmp_path / "put_back")
+    assert later["since"] == warehouse.recall(waiting.NOTE)["since"]
+    warehouse.remember(waiting.NOTE, later)
+    for at, step in enumerate(steps[2:], 2):
+        deliver(warehouse, f"step-{at}", step)
+    run(warehouse)
+    assert everything_of(warehouse) == expected
 
 
 def test_commits_right_after_a_rebalance_are_due_however_long_the_round_is_that_they_come_in() -> None:
