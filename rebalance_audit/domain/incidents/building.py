@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from rebalance_audit.domain.causes import COORDINATOR_FAILED, MEMBER_FAILED, Cause
@@ -69,8 +69,12 @@ def troubles_in(rows: ClusterRows) -> tuple[list[Trouble], list[Alone]]:
     found: list[Episode] = []
     failures: dict[str, LeaderMove] = {}
     moves = broker_faults.by_group(rows.leader_moves)
+    storms: dict[str | None, list[Finding]] = defaultdict(list)
+    for of_group, finding in rows.findings:
+        if finding.rule_id == "RB001":
+            storms[of_group].append(finding)
     for group_id, rebalances in sorted(rows.groups.items()):
-        for stretch in stretches(rows, group_id, rebalances):
+        for stretch in stretches(rows, group_id, rebalances, storms[group_id]):
             history = History(stretch, (), rows.limits(group_id), rows.now_ms)
             expired = broker_faults.expired_by_brokers(history, moves.get(group_id, ()))
             failures |= expired

@@ -25,12 +25,13 @@ First = tuple[int, str]
 """Since when it is known what happened in a rebalance, and its id."""
 
 
-def stretches(rows: ClusterRows, group_id: str, rebalances: Sequence[Rebalance]) -> Iterator[Sequence[Rebalance]]:
+def stretches(
+    rows: ClusterRows, group_id: str, rebalances: Sequence[Rebalance], storms: Sequence[Finding]
+) -> Iterator[Sequence[Rebalance]]:
     """A group's rebalances, parted where an era ended in a storm, and where the era began in which that one did. All in
-    one if their places are not known."""
+    one if their places are not known. `storms`: the findings that the group is in one."""
     first = rows.first_places.get(group_id)
     cuts = {0, len(rebalances)}
-    storms = [f for of, f in rows.findings if of == group_id and f.rule_id == "RB001"]
     if storms and first is not None and all(r.protocol_type != "connect" for r in rebalances):
         for era in range(eras.era_of(first), eras.era_of(first + len(rebalances) - 1)):
             begin, end = (max(e * eras.ERA_REBALANCES - first, 0) for e in (era, era + 1))
