@@ -13,7 +13,7 @@ import pyarrow as pa
 from rebalance_audit.warehouse.arrow_tables import in_types_of, no_rows, rows_at
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import Least, greatest, held_in, least
+from rebalance_audit.warehouse.row_groups import Least, WantedValues, greatest, held_in, least
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.stages.stage import Batch
@@ -127,6 +127,8 @@ class GroupReader:
     """For some of the groups, the least `place` that is wanted, of tables that have one."""
     _wanted: dict[tuple[str, str], int] = field(default_factory=dict, init=False, repr=False)
     """The keys in `groups`, each with its floor and one: made once in each task that reads."""
+    _values: list[WantedValues] = field(default_factory=list, init=False, repr=False)
+    """The same keys, without their cluster."""
 
     def work(self) -> pa.Table:
         """The reading to do, for `Engine.spread` and `Engine.gather`, in the order of the keys. What a task writes is
@@ -158,6 +160,7 @@ class GroupReader:
         if not self._wanted:
             keys = zip(*(self.groups[name].to_pylist() for name in place[:2]), strict=True)
             self._wanted.update((key, 1 + self.floors.get(key, 0)) for key in keys)
+            self._values.append(WantedValues.of(self.column, {key for _, key in self._wanted}, with_null=False))
         wanted = self._wanted
 
         def flags_of(rows: pa.RecordBatch) -> Flags:
@@ -167,7 +170,8 @@ class GroupReader:
 
         # If little is new, nothing is wanted from most files.
         only_if = (place, lambda head: bool(flags_of(head).any()))
-        for batch in batches_of(named, columns, _ROWS_AT_ONCE, only_if=only_if, fields=self.fields):
+        surely = None if has_floors else self._values[0]
+        for batch in batches_of(named, columns, _ROWS_AT_ONCE, only_if=only_if, surely=surely, fields=self.fields):
             places = np.flatnonzero(flags_of(batch))
             if len(places):
                 yield from rows_at(pa.Table.from_batches([batch]), pa.array(places)).to_batches()

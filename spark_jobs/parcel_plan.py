@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain.gather.belonging import routes_of
 from rebalance_audit.domain.gather.clocks import NodeClock
+from rebalance_audit.warehouse.footers import row_group_bytes
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import Least, held_in, row_count_of, row_groups_of
+from rebalance_audit.warehouse.row_groups import Least, WantedValues, held_in, row_count_of, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import Belonging
 from spark_jobs.group_evidence import Clocks
@@ -101,6 +102,9 @@ class StoredEvidence:
 
     def sizes(self, wanted: set[Place]) -> dict[Place, int]:
         """Bytes of each wanted group's own evidence as Arrow has it, roughly."""
+        whole = self._bytes_of_all(wanted)
+        if whole <= BUCKET_BYTES:  # then none is large, and nothing need be read
+            return dict.fromkeys(wanted, whole // max(len(wanted), 1))
         few = self._sizes_of_few(wanted)
         if few is not None:
             return few
@@ -114,6 +118,16 @@ class StoredEvidence:
         with self._pieces({place}) as db:
             found = db.execute(f"SELECT quantile_disc(at_ms, {shares}) FROM piece").fetchone()
         return [] if found is None or found[0] is None else sorted(set(found[0]))
+
+    def _bytes_of_all(self, wanted: set[Place]) -> int:
+        """Bytes of the row groups that may hold some of it, of each the share that these groups are of all in it."""
+        values = WantedValues.of("group_id", {group_id for _, group_id in wanted}, with_null=False)
+        whole = 0.0
+        for table in (EVENTS, MARKS):
+            for found in row_groups_of(self._files(table), "group_id", values.values):
+                place = found.file, found.number
+                whole += row_group_bytes(found.file)[found.number] * values.share_in(*place)
+        return round(whole)
 
     def _sizes_of_few(self, wanted: set[Place]) -> dict[Place, int] | None:
         """The same where few row groups may hold any of it; None where they are many. To ask DuckDB takes longer."""

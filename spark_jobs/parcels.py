@@ -29,6 +29,7 @@ from rebalance_audit.domain.frozen import positional_maker
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.gather.windows import Piece
 from rebalance_audit.domain.model import CommitMark
+from rebalance_audit.warehouse.row_groups import WantedValues
 from spark_jobs.engine import ArrowTask, parcel
 from spark_jobs.group_evidence import Clocks
 from spark_jobs.group_rows import Place
@@ -64,9 +65,10 @@ def packing(plan_of_task: Callable[[], ParcelPlan]) -> ArrowTask:
 
     def pack(named: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = plan_of_task()
+        homes = WantedValues.of("group_id", {group_id for _, group_id in plan.buckets}, with_null=False)
         for row in (row for some in named for row in some.to_pylist()):
             if row["table"] == EVENTS:
-                yield from _packed_events(_event_batches(row, plan), plan)
+                yield from _packed_events(_event_batches(row, plan, homes), plan)
             else:
                 yield from _packed_marks(batches_of(row, _MARK, _ROWS, _OF_MARKS), plan)
 
@@ -87,9 +89,10 @@ def _packed_marks(batches: Iterable[pa.RecordBatch], plan: ParcelPlan) -> Iterat
                 yield from _packed("mark", batch, rows, home, buckets[rows], instants, plan)
 
 
-def _event_batches(named: Mapping[str, Any], plan: ParcelPlan) -> Iterator[pa.RecordBatch]:
+def _event_batches(named: Mapping[str, Any], plan: ParcelPlan, homes: WantedValues) -> Iterator[pa.RecordBatch]:
     # Of most files nothing is wanted when little is new: the columns with the bytes are not read then.
-    return batches_of(named, _EVENT, _ROWS, _REPEATED, (_HEAD, lambda heads: len(_placed(heads, plan)[0]) > 0))
+    only_if = (_HEAD, lambda heads: len(_placed(heads, plan)[0]) > 0)
+    return batches_of(named, _EVENT, _ROWS, _REPEATED, only_if, homes)
 
 
 def _packed_events(batches: Iterable[pa.RecordBatch], plan: ParcelPlan) -> Iterator[pa.RecordBatch]:

@@ -28,7 +28,7 @@ from rebalance_audit.warehouse.file_sizes import (
 )
 from rebalance_audit.warehouse.footers import columns_of, footer, open_writer, parts_of, row_group_bytes
 from rebalance_audit.warehouse.kept_columns import is_small, put_rows, row_group
-from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, SOON_REPLACED, row_groups_of
+from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, SOON_REPLACED, WantedValues, row_groups_of
 from rebalance_audit.warehouse.storage import located
 
 Flags = npt.NDArray[np.bool_]
@@ -78,6 +78,7 @@ def batches_of(
     most_rows: int,
     repeated: Sequence[str] = (),
     only_if: tuple[Sequence[str], Callable[[pa.RecordBatch], bool]] | None = None,
+    surely: WantedValues | None = None,
     fields: Mapping[str, Collection[str]] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one row group, with all of these columns in the table's own types: one that a file lacks is null.
@@ -93,7 +94,8 @@ def batches_of(
         for batch in _read(named["file"], named["row_group"], schema, most_rows, repeated):
             yield _whole(batch, schema)
 
-    if only_if is None or any(map(only_if[1], read(only_if[0]))):
+    is_known = surely is not None and surely.is_in(named["file"], named["row_group"])
+    if only_if is None or is_known or any(map(only_if[1], read(only_if[0]))):
         yield from read(columns)
 
 

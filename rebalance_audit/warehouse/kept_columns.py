@@ -216,13 +216,17 @@ def chosen_rows(
     narrow = [*keys, *(() if least is None else (least.column,))]
     holds = None if least is None else least.test(schema.field(least.column).type)
     may_hold = None if least is None else least.row_group_test()
-    others = [WantedValues.of(name, known[name], with_null=bool(nulls[name])) for name in known if name != column]
+    asked = [WantedValues.of(name, known[name], with_null=bool(nulls[name])) for name in known]
+    others = [wanted for wanted in asked if wanted.column != column]
+    is_all_asked = least is None and not {*narrow} - {*schema.names}
     for group in row_groups_of(files, column, known[column], with_null=bool(nulls[column])):
         if may_hold is not None and not may_hold(group.file, group.number):
             continue
         if not all(wanted.may_be_in(group.file, group.number) for wanted in others):
             continue
-        held = row_group(group.file, group.number, narrow)
+        # A call to Parquet takes as long as a column or two: the keys are not read first where such a row is there.
+        is_there = is_all_asked and all(wanted.is_in(group.file, group.number) for wanted in asked)
+        held = row_group(group.file, group.number, *((schema.names, schema) if is_there else (narrow,)))
         wanted = [
             pc.is_in(held[name] if name in held.schema.names else pa.nulls(row_count_of([group]), pa.string()), values)
             for name, values in sets.items()

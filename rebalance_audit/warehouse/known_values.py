@@ -126,6 +126,20 @@ def may_have(file: str, number: int, column: str, wanted: Hashes) -> bool:
     return found is None or len(found) > 0
 
 
+def surely_has(file: str, number: int, column: str, wanted: Hashes) -> bool:
+    """Whether it is known that a value with one of these hashes is in the column of this row group."""
+    found = places_among(file, number, column, wanted)
+    return found is not None and len(found) > 0
+
+
+def share_of(file: str, number: int, column: str, wanted: Hashes) -> float:
+    """How many of the distinct values in the column of this row group have one of these hashes: a share, 1 if it is not
+    known."""
+    known = _of(file, number, column)
+    found = places_among(file, number, column, wanted)
+    return 1.0 if known is None or found is None else len(found) / max(len(known), 1)
+
+
 def places_among(file: str, number: int, column: str, wanted: Hashes) -> npt.NDArray[np.int64] | None:
     """The places, in these sorted hashes, of those that are in the column of this row group; None: not known."""
     known = _of(file, number, column)

@@ -262,7 +262,7 @@ def _least(keys: pa.Table, since: str | None, few: Mapping[str, list[str | None]
     for value, least in zip(keys[of].to_pylist(), keys[column].to_pylist(), strict=True):
         before = by_value.setdefault(value, least)
         by_value[value] = None if None in (before, least) else min(before, least)
-    return Least(column, of, by_value)
+    return None if all(least is None for least in by_value.values()) else Least(column, of, by_value)
 
 
 def _join_others(writer: FileWriter, gone: Mapping[str, Places], read: Mapping[str, pa.Table]) -> list[str]:

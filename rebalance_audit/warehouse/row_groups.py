@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import threading
 from bisect import bisect_left, bisect_right
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,9 +15,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.footers import column_paths, footer
+from rebalance_audit.warehouse.intervals import Intervals, Range
 from rebalance_audit.warehouse.known_footers import known
-from rebalance_audit.warehouse.known_values import Hashes, hash_of, hashes_of, may_have, places_among
+from rebalance_audit.warehouse.known_values import (
+    Hashes,
+    hash_of,
+    hashes_of,
+    may_have,
+    places_among,
+    share_of,
+    surely_has,
+)
 
+_INDEXED_FILES, _FILES_OF_A_VALUE = 64, 8
+"""Of so many files, and so many for each value that is asked for, not each is looked at."""
+_MOST_INDEXES = 64
 ROW_GROUP_ROWS = 1_000
 """Rows per row group in a table that is read by few groups or keys at a time."""
 
@@ -50,12 +64,72 @@ def row_groups_of(
 ) -> Iterator[RowGroup]:
     """All row groups, or those in which `column` may be one of the values, or null if asked."""
     wanted = None if column is None else WantedValues.of(column, values, with_null=with_null)
-    for file in files:
+    is_few = wanted is not None and len(files) >= max(_INDEXED_FILES, _FILES_OF_A_VALUE * len(wanted.values))
+    for file in _files_around(files, wanted) if wanted is not None and is_few else files:
         first_row = 0
         for number, held in enumerate(held_in(file, column)):
             if wanted is None or wanted.may_be_in(file, number):
                 yield RowGroup(file, number, first_row)
             first_row += held.row_count
+
+
+class _FileIndex:
+    """The files of a table by the bounds of a column in each of them. Files are added as they come. Those that left the
+    table stay until they are many."""
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+        self._begin()
+
+    def _begin(self) -> None:
+        self._known: set[str] = set()
+        self._ranges: Intervals[str] = Intervals(())
+        self._with_null: set[str] = set()
+        self._unbounded: set[str] = set()
+        """Files of which the bounds are not known."""
+
+    def around(self, files: Sequence[str], wanted: WantedValues) -> list[str]:
+        """Those of these files that may hold a wanted value, in their order."""
+        asked = dict.fromkeys(files)
+        if len(self._known) > 2 * len(asked):
+            self._begin()
+        self._add([file for file in asked if file not in self._known])
+        found = self._ranges.with_any(wanted.values) | self._unbounded
+        found = found | self._with_null if wanted.with_null else found
+        return [file for file in asked if file in found]
+
+    def _add(self, files: Iterable[str]) -> None:
+        ranges = []
+        for file in files:
+            self._known.add(file)
+            held = held_in(file, self._column)
+            if any(group.may_be_null for group in held):
+                self._with_null.add(file)
+            if any(group.may_be_any for group in held):
+                self._unbounded.add(file)
+                continue
+            bounded = [group for group in held if group.first is not None]
+            if bounded:
+                first, last = min(group.first for group in bounded), max(group.last for group in bounded)
+                ranges.append(Range(first, last, file))
+        self._ranges.add_all(ranges)
+
+
+_indexes: OrderedDict[tuple[str, str], _FileIndex] = OrderedDict()
+_indexing = threading.Lock()
+
+
+def _files_around(files: Sequence[str], wanted: WantedValues) -> list[str]:
+    """Those of a table's files that may hold a wanted value, by their bounds. To look at each of them, dozens of times
+    in a cycle, took longer the more there were."""
+    place = files[0].rpartition("/")[0], wanted.column
+    with _indexing:
+        if place not in _indexes:
+            _indexes[place] = _FileIndex(wanted.column)
+        _indexes.move_to_end(place)
+        if len(_indexes) > _MOST_INDEXES:
+            _indexes.popitem(last=False)
+        return _indexes[place].around(files, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +152,14 @@ class WantedValues:
         if self.with_null and held.may_be_null:
             return True
         return len(held.among(self.values)) > 0 and may_have(file, number, self.column, self.hashes)
+
+    def is_in(self, file: str, number: int) -> bool:
+        """Whether a row group is known to hold one of them."""
+        return surely_has(file, number, self.column, self.hashes)
+
+    def share_in(self, file: str, number: int) -> float:
+        """Their share of the distinct values that a row group is known to hold; 1 if that is not known."""
+        return share_of(file, number, self.column, self.hashes)
 
 
 def row_count_of(groups: Iterable[RowGroup]) -> int:

@@ -134,6 +134,23 @@ def test_what_was_read_or_written_is_not_asked_for_a_value_that_it_lacks(tmp_pat
     assert list(chosen_rows([renamed], rows.schema, keys)) == []
 
 
+def test_of_many_files_those_with_a_value_are_found_as_of_few(tmp_path: Path) -> None:
+    names = [f"g{number:02}" for number in range(70)]
+    files = [str(tmp_path / f"{name}.parquet") for name in names]
+    for name, file in zip(names, files, strict=True):
+        pq.write_table(pa.table({"group_id": pa.array([name, None] if name == "g07" else [name])}), file)
+
+    def found(of: Sequence[str], values: Sequence[str], *, with_null: bool = False) -> list[str]:
+        return [Path(group.file).stem for group in row_groups_of(of, "group_id", values, with_null=with_null)]
+
+    def by_a_look_at_each(of: Sequence[str], values: Sequence[str], *, with_null: bool = False) -> list[str]:
+        return [name for file in of for name in found([file], values, with_null=with_null)]
+
+    for of in (files[:66], files, files[3:], files[::-1]):  # files come, and others go
+        for values, with_null in ((["g05", "g69"], False), (["g01x"], False), ([], True), (["g08"], True)):
+            assert found(of, values, with_null=with_null) == by_a_look_at_each(of, values, with_null=with_null)
+
+
 def test_only_so_many_values_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     known, hashes = known_values._Known(), known_values.hashes_of(map(str, range(100)))
     monkeypatch.setattr(known_values, "KNOWN_BYTES", 3 * (hashes.nbytes + known_values._BYTES_BESIDE))
