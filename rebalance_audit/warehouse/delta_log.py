@@ -24,7 +24,7 @@ _PLAIN_PATH = re.compile(r"[\w.-]+", re.ASCII)
 _CHECKPOINT_EVERY, _OF_MANY_FILES = 20, 100
 """Versions between two checkpoints. One takes 5 ms and another 10 for a thousand files; a reader that opens the table
 reads the commits since the last one, some 0.1 ms each."""
-_MANY_FILES = 1_000
+_MANY_FILES = 200
 
 
 class StoredFile(NamedTuple):
