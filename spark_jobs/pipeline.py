@@ -93,7 +93,10 @@ def run(
             module = importlib.import_module(stage.module)
             started = time.monotonic()
             report(stage.name, "started")
+            context.repeats = False
             did = bool(module.run(context))
+            if context.repeats:
+                did |= bool(module.run(context))
             if again and stage not in (BRONZE, DECODE):
                 context.again = True
                 did |= bool(module.run(context))

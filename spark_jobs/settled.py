@@ -11,13 +11,15 @@ from itertools import chain
 from typing import Any
 
 import pyarrow as pa
+from deltalake.exceptions import DeltaError
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.gather.windows import FOLD_VERSION, Checkpoint, NumberRun, Piece, Seam
 from rebalance_audit.domain.model import GroupRecord
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.damage import is_of_newer_format
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.warehouse import Warehouse
+from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 from spark_jobs.belonging import Belonging
 from spark_jobs.commits.shown import from_first_changed
 from spark_jobs.group_evidence import Clocks
@@ -55,6 +57,28 @@ def begin_tables(warehouse: Warehouse, stage: str, inputs: Sequence[str], output
     for name in mine:
         if not warehouse.exists(name):
             warehouse.append(name, arrow_schema(name).empty_table(), consumed or {f"{stage}:begun": 1})
+
+
+def take_away_unreadable(warehouse: Warehouse) -> bool:
+    """Whether silver.checkpoint could not be read, and is gone now: the stage's last batch makes it again. Where
+    retention has deleted what some of it stands for it stays, and WarehouseError says what to do."""
+    try:
+        for row in warehouse.read(CHECKPOINTS, ["state"]).to_pylist():
+            _state_of(row["state"])
+        return False
+    except (PermissionError, WarehouseError):
+        return False
+    except (DeltaError, OSError, pa.ArrowException, ValueError, LookupError, TypeError) as error:
+        if is_of_newer_format(error):
+            return False
+        if warehouse.recall("floors").get("groups"):
+            raise WarehouseError(
+                f"{CHECKPOINTS} cannot be read, and retention has deleted evidence that it stands for: restore the "
+                "folder silver/checkpoint from a backup; or delete it, then groups with deleted evidence stay as they "
+                "are, and all others are worked out again."
+            ) from None
+        warehouse.remove(CHECKPOINTS)
+        return True
 
 
 def settled_points(context: Run, batch: Batch, dirty: set[Place], changed: set[Place], clocks: Clocks) -> SettledPoints:
@@ -211,7 +235,22 @@ def checkpoint_of(
             break
         assert isinstance(piece, GroupRecord), piece
         latest.append(piece)
-    state = json.loads(row["state"])
+    seam, runs = _state_of(row["state"])
+    checkpoint = Checkpoint(
+        read_from_ms=row["read_from_ms"],
+        read_until_ms=row["read_until_ms"],
+        shown_until_ms=row["settled_at_ms"],
+        row_count=row["row_count"],
+        seam=seam,
+        runs=runs,
+        latest=tuple(latest),
+    )
+    return checkpoint, pieces
+
+
+def _state_of(text: str) -> tuple[Seam | None, tuple[NumberRun, ...]]:
+    """Raises ValueError, LookupError or TypeError where it is damaged."""
+    state = json.loads(text)
     seam = None
     if state["seam"] is not None:
         identity, at_ms = state["seam"]
@@ -219,13 +258,4 @@ def checkpoint_of(
             *numbers, evidence = identity
             identity = (*numbers, tuple(evidence))
         seam = Seam(identity, at_ms)
-    checkpoint = Checkpoint(
-        read_from_ms=row["read_from_ms"],
-        read_until_ms=row["read_until_ms"],
-        shown_until_ms=row["settled_at_ms"],
-        row_count=row["row_count"],
-        seam=seam,
-        runs=tuple(map(NumberRun._make, state["runs"])),
-        latest=tuple(latest),
-    )
-    return checkpoint, pieces
+    return seam, tuple(map(NumberRun._make, state["runs"]))

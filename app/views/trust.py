@@ -98,9 +98,15 @@ def reopenings() -> None:
         pd.DataFrame(
             {
                 "group": [words.name(r.group_id, 50) for r in found],
-                "settled up to": [words.instant(r.settled_at_ms, tz) for r in found],
+                "settled up to": [
+                    words.instant(r.settled_at_ms, tz) if r.settled_at_ms is not None else "not known" for r in found
+                ],
                 "oldest new evidence": [
-                    words.instant(r.evidence_at_ms, tz) if r.evidence_at_ms is not None else "a clock, a name or a home"
+                    words.instant(r.evidence_at_ms, tz)
+                    if r.evidence_at_ms is not None
+                    else "not known"
+                    if r.settled_at_ms is None
+                    else "a clock, a name or a home"
                     for r in found
                 ],
                 "worked out again": [

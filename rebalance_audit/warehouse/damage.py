@@ -25,7 +25,7 @@ def damage_of(warehouse: Warehouse, name: str) -> str | None:
             if why := _fault_of(warehouse, name, file):
                 return f"{name} {why}"
     except (DeltaError, OSError, pa.ArrowException, ValueError, WarehouseError) as error:
-        if _UNSUPPORTED in str(error):
+        if is_of_newer_format(error):
             return f"{name} is of a newer Delta format than this release reads; {_UPGRADE}"
         return f"{name} has a log that cannot be read{_reason(error)}; {_REMEDY}"
     return None
@@ -35,6 +35,11 @@ def damages(warehouse: Warehouse, names: Iterable[str] | None = None) -> dict[st
     """The damage by table; of all tables where none is named."""
     wanted = [table.name for table in tables.TABLES] if names is None else names
     return {name: why for name in wanted if (why := damage_of(warehouse, name)) is not None}
+
+
+def is_of_newer_format(error: Exception) -> bool:
+    """Whether a table is not damaged, but of a Delta format that this release does not read."""
+    return _UNSUPPORTED in str(error)
 
 
 def _fault_of(warehouse: Warehouse, name: str, file: str) -> str | None:

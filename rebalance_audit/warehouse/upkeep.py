@@ -17,6 +17,7 @@ from rebalance_audit.warehouse.changes import Changes
 from rebalance_audit.warehouse.delta_commits import DeltaCommits
 from rebalance_audit.warehouse.delta_tables import read_parquet
 from rebalance_audit.warehouse.evidence_log import SAME_ROWS
+from rebalance_audit.warehouse.kept_columns import let_go_below
 from rebalance_audit.warehouse.publications import Publications
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.small_files import (
@@ -100,6 +101,18 @@ class Upkeep(Publications, Changes, DeltaCommits):
         now = self.version(name)
         if now is not None and manifest.get("versions", {}).get(name) == before:
             self.publish({**manifest["versions"], name: now}, manifest.get("consumed"))
+
+    def remove(self, name: str) -> None:
+        """Take a whole table away, as if nothing had ever been written to it: for one that cannot be read, and whose
+        rows a stage can make again."""
+        self._confirm_lease()
+        self._files.delete_folder(folder_of(name))
+        let_go_below(self._uri(name))
+        self._forget(name)
+        self._checked.discard(name)
+        self._small_files.pop(name, None)
+        for listed in [listed for listed in self._file_lists if listed[0] == name]:
+            del self._file_lists[listed]
 
     def rewrite(self, name: str, goes: str, params: Sequence[Any] = ()) -> int:
         """Take rows for which the SQL `goes` is true out of the table's files, as no change of its data: stages that

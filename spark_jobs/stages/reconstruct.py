@@ -50,6 +50,7 @@ from spark_jobs.settled import (
     digests_of_lines,
     placed_otherwise,
     settled_points,
+    take_away_unreadable,
 )
 from spark_jobs.stages.stage import Batch, Run
 from spark_jobs.structs import struct_array
@@ -62,6 +63,15 @@ _ARROW_BYTES_OF_A_BYTE = 4
 
 
 def run(context: Run) -> bool:
+    try:
+        return _work_off(context)
+    except Exception:
+        if not take_away_unreadable(context.warehouse):
+            raise
+    return _work_off(context)
+
+
+def _work_off(context: Run) -> bool:
     begin_tables(context.warehouse, NAME, INPUTS, OUTPUTS)
     batch = context.next_batch(NAME, INPUTS, OUTPUTS)
     if batch is None:

@@ -70,6 +70,9 @@ class Run:
     again: bool = False
     """Whether a stage that has no news works on all that its inputs hold (`run --again`, decision 0095)."""
 
+    repeats: bool = False
+    """Whether the batch that a stage took last was begun by an earlier run: news may wait behind it."""
+
     @property
     def limits(self) -> LimitsOf:
         return self.settings.get("limits") or DEFAULT_OF
@@ -81,6 +84,7 @@ class Run:
     def next_batch(self, stage: str, inputs: Sequence[str], outputs: Sequence[str]) -> Batch | None:
         """As `next_batch`; with `again`, where nothing is new, all there is."""
         batch = next_batch(self.warehouse, stage, inputs, outputs)
+        self.repeats = batch is not None and batch.is_repeated
         if batch is not None or not self.again:
             return batch
         return replace(nothing_new(self.warehouse, stage, inputs), since=dict.fromkeys(inputs, -1), is_news=False)
@@ -183,6 +187,8 @@ class Batch:
     until: Mapping[str, int]
     is_news: bool = True
     """Whether the stage has not consumed this yet."""
+    is_repeated: bool = False
+    """Whether an earlier run has begun this."""
 
     @property
     def transaction(self) -> dict[str, int] | None:
@@ -212,7 +218,7 @@ def next_batch(warehouse: Warehouse, stage: str, inputs: Sequence[str], outputs:
     since = done[-1]
     furthest = {name: max(d[name] for d in done) for name in inputs}
     if furthest != since:
-        return Batch(stage=stage, since=since, until=furthest)
+        return Batch(stage=stage, since=since, until=furthest, is_repeated=True)
     now = {name: _version(warehouse.version(name)) for name in inputs}
     return None if now == since else Batch(stage=stage, since=since, until=now)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,30 @@ def test_gold_that_is_old_enough_goes_with_its_members_and_movements(flushes: li
     for table in ("rebalance_member", "movement"):
         orphans = f"SELECT count(*) n FROM gold.{table} ANTI JOIN gold.rebalance USING (cluster_id, rebalance_id)"
         assert warehouse.query(orphans).to_pylist() == [{"n": 0}]
+
+
+def test_checkpoints_of_deleted_evidence_that_break_are_kept_and_said(
+    flushes: list[Landed], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    warehouse = Warehouse.open(tmp_path / "w", create=True)
+    for at, flush in enumerate(flushes[:3]):
+        deliver(warehouse, f"flush-{at}", flush)
+        run(warehouse)
+    assert maintain(warehouse) == 0
+    before = rows_of(warehouse, "silver.rebalance")
+    shutil.move(tmp_path / "w", tmp_path / "moved")  # this process knows what was in the files at the other place
+    warehouse = Warehouse.open(tmp_path / "moved")
+    checkpoints = tmp_path / "moved" / "silver" / "checkpoint"
+    for file in checkpoints.glob("*.parquet"):
+        file.write_bytes(b"x" * 500)
+    deliver(warehouse, "last", flushes[3])
+    capfd.readouterr()
+    assert cli.run(["run", "-q", "-w", warehouse.location, "--engine", "local"]) == 1
+    assert capfd.readouterr().err.count("retention has deleted evidence that it stands for: restore the folder") == 1
+    assert rows_of(Warehouse.open(warehouse.location), "silver.rebalance") == before
+    shutil.rmtree(checkpoints)  # as the sentence says
+    assert cli.run(["run", "-q", "-w", warehouse.location, "--engine", "local"]) == 0
+    warehouse = Warehouse.open(warehouse.location)
+    assert rows_of(warehouse, "silver.rebalance") == before
+    said = {(row["group_id"], row["is_too_old"]) for row in warehouse.read("silver.reopening").to_pylist()}
+    assert said == {("group-000000", True), ("group-000001", True)}

@@ -6,11 +6,13 @@ On this process's engine; `test_laws.py` runs the same stages on both.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bench.growing_cluster import GrowingCluster
@@ -185,6 +187,61 @@ def test_state_of_another_fold_is_made_again(
     deliver(warehouse, "last", long_lives[5])
     step(warehouse)
     assert everything_of(warehouse) == expected
+
+
+def files_of(checkpoints: Path, pattern: str) -> list[Path]:
+    return sorted(checkpoints.glob(pattern))
+
+
+def without_files(checkpoints: Path) -> None:
+    for file in files_of(checkpoints, "*.parquet"):
+        file.unlink()
+
+
+def with_another_state(checkpoints: Path) -> None:
+    for file in files_of(checkpoints, "*.parquet"):
+        stored = pq.read_table(file)
+        at = stored.schema.get_field_index("state")
+        pq.write_table(stored.set_column(at, "state", pa.array(["?"] * len(stored))), file)
+
+
+@pytest.fixture(scope="module")
+def until_the_last(long_lives: list[Landed], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("until_the_last") / "w"
+    warehouse = Warehouse.open(folder, create=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reconstruct, "WINDOW", 60)
+        patch.setattr(reconstruct, "AROUND", 15)
+        for at, part in enumerate((joined(long_lives[:3]), joined(long_lives[3:5]))):
+            deliver(warehouse, f"part-{at}", part)
+            step(warehouse)
+    assert points(warehouse) > 6
+    return folder
+
+
+@pytest.mark.parametrize(
+    "destroy",
+    [
+        pytest.param(shutil.rmtree, id="the folder is gone"),
+        pytest.param(lambda c: [f.write_bytes(b"x" * 500) for f in files_of(c, "*.parquet")], id="files are damaged"),
+        pytest.param(without_files, id="files are gone"),
+        pytest.param(lambda c: [f.write_text("{") for f in files_of(c, "_delta_log/*.json")], id="the log is broken"),
+        pytest.param(with_another_state, id="the state is no JSON"),
+    ],
+)
+def test_a_broken_table_of_checkpoints_is_made_again_by_the_next_run(
+    until_the_last: Path,
+    long_lives: list[Landed],
+    expected: dict[str, list[str]],
+    tmp_path: Path,
+    destroy: Callable[[Path], object],
+) -> None:
+    shutil.copytree(until_the_last, tmp_path / "w")
+    destroy(tmp_path / "w" / "silver" / "checkpoint")
+    warehouse = Warehouse.open(tmp_path / "w")
+    deliver(warehouse, "last", long_lives[5])
+    run(warehouse)
+    assert gold(warehouse) | {table: rows_of(warehouse, table) for table in SILVER} == expected
 
 
 @pytest.mark.parametrize("name", GOLDEN)

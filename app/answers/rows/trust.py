@@ -11,7 +11,7 @@ class ReopeningRow:
 
     cluster_id: str
     group_id: str
-    settled_at_ms: int
+    settled_at_ms: int | None
     evidence_at_ms: int | None
     from_ms: int | None
     is_too_old: bool

@@ -113,7 +113,7 @@ SILVER_REOPENING = Table(
         CLUSTER,
         col("group_id", "string", "", required=True),
         col("batch_id", "string", "The batch that brought the evidence.", required=True),
-        col("settled_at_ms", "bigint", "Up to here the group was settled.", required=True),
+        col("settled_at_ms", "bigint", "Up to here the group was settled; null where that is lost."),
         col("evidence_at_ms", "bigint", "The oldest new evidence; null where clocks, names or homes changed."),
         col("from_ms", "bigint", "It was folded again from here on; null: from its beginning."),
         col("is_too_old", "boolean", "Retention has deleted what the news belongs to: rows stay.", required=True),
