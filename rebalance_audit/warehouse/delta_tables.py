@@ -70,6 +70,8 @@ class DeltaTables:
         table = self._open_table(name, version)
         if table is None:
             return []
+        if (known := self._file_lists.get((name, table.version))) is not None:
+            return known
         if table.has_deletion_vectors:
             raise WarehouseError(
                 f"{self.location}: another program switched deletion vectors on for {name}; purge them and switch "

@@ -82,6 +82,7 @@ class _FileIndex:
         self._begin()
 
     def _begin(self) -> None:
+        self._most_asked = 0
         self._known: set[str] = set()
         self._ranges: Intervals[str] = Intervals(())
         self._with_null: set[str] = set()
@@ -91,7 +92,8 @@ class _FileIndex:
     def around(self, files: Sequence[str], wanted: WantedValues) -> list[str]:
         """Those of these files that may hold a wanted value, in their order."""
         asked = dict.fromkeys(files)
-        if len(self._known) > 2 * len(asked):
+        self._most_asked = max(len(asked), self._most_asked)  # some ask for the files of the last day alone
+        if len(self._known) > 2 * self._most_asked:
             self._begin()
         self._add([file for file in asked if file not in self._known])
         found = self._ranges.with_any(wanted.values) | self._unbounded
