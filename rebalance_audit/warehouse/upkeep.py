@@ -43,6 +43,7 @@ class Upkeep(Publications, Changes, DeltaCommits):
         if not self.exists(name):
             return
         self.join_small_files(name, at_least=2)
+        self.publish_same_rows(name)  # before the history is cleaned up that says so
         table = self._delta_table(name)
         assert table is not None, name
         self._forget(name)  # its log is about to change
@@ -97,9 +98,11 @@ class Upkeep(Publications, Changes, DeltaCommits):
         ]
 
     def _republish(self, name: str, before: int) -> None:
-        manifest = self.publication()
-        now = self.version(name)
-        if now is not None and manifest.get("versions", {}).get(name) == before:
+        """Give readers the newest version, where they saw the rows of version `before`. It may be another version that
+        is published: deleting unused files is a commit, too."""
+        manifest, now = self.publication(), self.version(name)
+        shown = manifest.get("versions", {}).get(name)
+        if now is not None and shown is not None and self.changes(name, shown, before) == []:
             self.publish({**manifest["versions"], name: now}, manifest.get("consumed"))
 
     def remove(self, name: str) -> None:

@@ -11,6 +11,7 @@ from ingest.landing import positions_name
 from rebalance_audit import cli
 from rebalance_audit.alerts.state import read_state, state_of, write_state
 from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.damage import damages
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from tests.captures import GOLDEN
@@ -48,6 +49,18 @@ def left_of(cluster_id: str, warehouse: Warehouse) -> set[str]:
     """Where its name stands, but for the record of the erasure and the log that is never erased."""
     found = {str(file.relative_to(warehouse.location)) for file in places_of(cluster_id, warehouse)}
     return {name for name in found if not name.startswith(("gold/erasure/", "audit/")) and name != "notes/erased.json"}
+
+
+@pytest.mark.parametrize("first", [["erase", "connect-lab"], ["maintain"]], ids=" ".join)
+def test_what_readers_see_is_whole_after_an_erasure_that_follows_another_verb(
+    filled: Warehouse, first: list[str]
+) -> None:
+    """Both delete files that nobody needs, and that is a commit of each table which changes no row."""
+    for given in (first, ["erase", "--cluster", GONE]):
+        assert cli.run([*given, "-q", "-w", filled.location]) == 0
+    opened = Warehouse.open(filled.location)
+    assert damages(opened) == {}
+    assert cli.run(["audit", "verify", "-w", filled.location]) == 0
 
 
 def test_an_erased_cluster_is_in_no_file_and_all_else_stays(filled: Warehouse) -> None:
