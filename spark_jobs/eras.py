@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from spark_jobs.group_rows import GROUP, PLACE, Place, places_table, rows_of_gro
 from spark_jobs.stages.stage import Batch, Run
 
 REBALANCES, ERAS = "silver.measured_rebalance", "silver.judged_era"
+AT_ONCE = 4
+"""So many eras of a group are in memory at once: where all of a long history is judged, 16,384 rebalances."""
 
 
 class EraStart(NamedTuple):
@@ -38,6 +41,13 @@ class EraStart(NamedTuple):
     first_news: int
     """The place from which on the group has not been judged."""
     last_place: int
+
+    @property
+    def until_place(self) -> int | None:
+        """The place from which on eras are judged after those that are judged together from here on; None if all are
+        judged together."""
+        after = era_of(self.first_place) + AT_ONCE
+        return after * eras.ERA_REBALANCES if after <= era_of(self.last_place) else None
 
 
 def starts(
@@ -66,18 +76,35 @@ def starts(
     first = _first_places(context, batch, {place: era * eras.ERA_REBALANCES for place, (era, _) in chosen.items()})
     found: dict[Place, EraStart] = {}
     for place, (era, is_early) in chosen.items():
-        carried = json.loads(known[place][era - 1]["carried"]) if era else []
-        storm = known[place][era - 1]["storm"] if era else None
+        kept = _kept(known[place][era - 1]) if era else {"carried": [], "storm": None}
         found[place] = EraStart(
-            era,
-            first[place],
-            [from_row(Finding, row) for row in carried],
-            None if storm is None else StormBefore.of_text(storm, []),
-            is_early,
-            news[place],
-            last[place],
+            era=era, first_place=first[place], is_early=is_early, first_news=news[place], last_place=last[place], **kept
         )
     return found
+
+
+def next_starts(context: Run, ended: Sequence[str], starting: Mapping[Place, EraStart]) -> dict[Place, EraStart]:
+    """Where the judging of these groups goes on after the eras that were judged together. `ended`: files with the rows
+    of these."""
+    following = {place: until for place, start in starting.items() if (until := start.until_place) is not None}
+    columns = [*GROUP.names, "era", "carried", "storm"]
+    last: dict[Place, dict[str, Any]] = {}
+    for row in context.warehouse.read_files(ERAS, ended, columns, "true").to_pylist() if following else ():
+        place = row["cluster_id"], row["group_id"]
+        last[place] = max(row, last.get(place, row), key=itemgetter("era"))
+    return {
+        place: starting[place]._replace(first_place=until, **(_kept(last[place]) if place in last else {}))
+        for place, until in following.items()
+    }
+
+
+def _kept(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What an EraStart has of the era before: fields by their names."""
+    storm = row["storm"]
+    return {
+        "carried": [from_row(Finding, each) for each in json.loads(row["carried"])],
+        "storm": None if storm is None else StormBefore.of_text(storm, []),
+    }
 
 
 def judged_by(limits: Limits) -> str:

@@ -125,6 +125,8 @@ class GroupReader:
     """Columns of lists of structs that `histories` makes objects of when they are asked for (spark_jobs/packed.py)."""
     floors: Mapping[Place, int] = field(default_factory=dict)
     """For some of the groups, the least `place` that is wanted, of tables that have one."""
+    ceilings: Mapping[Place, int] = field(default_factory=dict)
+    """For some of the groups with a floor, the place from which on none is wanted."""
     _wanted: dict[tuple[str, str], int] = field(default_factory=dict, init=False, repr=False)
     """The keys in `groups`, each with its floor and one: made once in each task that reads."""
     _values: list[WantedValues] = field(default_factory=list, init=False, repr=False)
@@ -148,8 +150,13 @@ class GroupReader:
             floor = self.floors.get((cluster_id, key), 0)
             floors[key] = min(floor, floors.get(key, floor))
         test = Least(PLACE, self.column, floors).row_group_test()
+        beyond = max(self.ceilings.values()) if len(self.ceilings) == self.groups.num_rows else None
         places = zip(*(work[name].to_pylist() for name in work.schema.names), strict=True)
-        return [PLACE not in self.columns[table] or test(file, number) for table, file, number in places]
+        return [
+            PLACE not in self.columns[table]
+            or (test(file, number) and not held_in(file, PLACE)[number].is_outside(None, beyond))
+            for table, file, number in places
+        ]
 
     def batches(self, named: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """The groups' rows in what one row of `work` names."""
@@ -166,7 +173,14 @@ class GroupReader:
         def flags_of(rows: pa.RecordBatch) -> Flags:
             numbers = numbers_of(rows["cluster_id"], rows[self.column], wanted)
             flags: Flags = numbers > 0
-            return flags & (rows[PLACE].to_numpy() >= numbers - 1) if has_floors else flags
+            if not has_floors:
+                return flags
+            places = rows[PLACE].to_numpy()
+            flags &= places >= numbers - 1
+            if self.ceilings:
+                beyond = numbers_of(rows["cluster_id"], rows[self.column], self.ceilings)
+                flags &= (beyond < 0) | (places < beyond)
+            return flags
 
         # If little is new, nothing is wanted from most files.
         only_if = (place, lambda head: bool(flags_of(head).any()))

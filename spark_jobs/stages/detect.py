@@ -54,7 +54,7 @@ from rebalance_audit.warehouse.row_groups import greatest
 from spark_jobs.clock_steps import with_steps
 from spark_jobs.coverage import ledger
 from spark_jobs.due_groups import CALM_ROWS, Calm, due_places, with_ends
-from spark_jobs.eras import EraStart, era_row, starts, with_eras
+from spark_jobs.eras import EraStart, era_row, next_starts, starts, with_eras
 from spark_jobs.group_evidence import node_pairs, seen_until_ms
 from spark_jobs.group_rows import GroupReader, Place, places_table, rows_with
 from spark_jobs.histories import GroupFold, ObjectsByTable, histories
@@ -102,14 +102,19 @@ def run(context: Run) -> bool:
     known = [rows_to_table(OUTPUT, about_evidence), *with_ends(context, over, seen)]
     engine = context.engine_for([file for name in (REBALANCES, TASKS) for file in added_files(context, name, batch)])
     with context.staging_folder() as folder, context.staged(OUTPUT, pa.concat_tables(known)) as files:
-        if groups.num_rows:
-            reader = _histories_of(context, batch, groups, starting)
-            found = histories(engine, reader, _KINDS, _detector(context, seen, starting, calm), folder)
-            files += found.get(OUTPUT, [])
-            ended = found.get(ERAS, [])
-            if ended or context.warehouse.files(ERAS):
-                of_groups = with_eras(groups, starting)
-                context.replace(ERAS, ended, of_groups, batch.batch_id, batch.transaction, since="era")
+        found: dict[str, list[str]] = defaultdict(list)
+        judged, begins = groups, starting
+        while judged.num_rows:  # of a long history some eras after the others, so that memory does not follow it
+            reader = _histories_of(context, batch, judged, begins)
+            some = histories(engine, reader, _KINDS, _detector(context, seen, begins, calm), folder)
+            for table, of_table in some.items():
+                found[table] += of_table
+            begins = next_starts(context, some.get(ERAS, []), begins)
+            judged = places_table(begins)
+        files += found[OUTPUT]
+        if groups.num_rows and (found[ERAS] or context.warehouse.files(ERAS)):
+            of_groups = with_eras(groups, starting)
+            context.replace(ERAS, found[ERAS], of_groups, batch.batch_id, batch.transaction, since="era")
         context.replace(OUTPUT, files, with_eras(keys, starting), batch.batch_id, batch.transaction, since="era")
     # After the commit: if this is lost, more groups are looked at again.
     if context.awaited is None:
@@ -169,6 +174,7 @@ def _histories_of(context: Run, batch: Batch, groups: pa.Table, starting: Mappin
         fields={"members": ASKED_OF_MEMBERS, "movements": ASKED_OF_MOVEMENTS | set(OF_MOVEMENTS)},
         packed=("movements",),
         floors={place: start.first_place for place, start in starting.items()},
+        ceilings={place: until for place, start in starting.items() if (until := start.until_place) is not None},
     )
 
 
@@ -193,7 +199,12 @@ def _detector(context: Run, seen: dict[str, int], starting: Mapping[Place, EraSt
             return
         storm = start.storm
         for judged in judged_eras(
-            known[REBALANCES], of_group, seen_until_ms=end_ms, first_place=start.first_place, carried=start.carried
+            known[REBALANCES],
+            of_group,
+            seen_until_ms=end_ms,
+            first_place=start.first_place,
+            carried=start.carried,
+            more_follow=start.until_place is not None,
         ):
             for finding in judged.findings:
                 yield OUTPUT, to_row(finding) | {"group_id": group_id, "era": judged.number}

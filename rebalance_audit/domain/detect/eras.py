@@ -62,13 +62,15 @@ def judged_eras(
     seen_until_ms: int | None = None,
     first_place: int = 0,
     carried: Sequence[Finding] = (),
+    more_follow: bool = False,
 ) -> Iterator[JudgedEra]:
     """The eras of these rebalances of one group, in order. `first_place`: that of the first one in the group's whole
-    history, where an era begins; `carried`: from the era before it. `seen_until_ms` as for `detect_group`."""
+    history, where an era begins; `carried`: from the era before it. `more_follow`: there are later eras, which are not
+    judged now. `seen_until_ms` as for `detect_group`."""
     first, last = era_of(first_place), era_of(first_place + len(rebalances) - 1)
     for number in range(first, last + 1):
         era = in_era(rebalances, number, first_place)
-        goes_on = number < last
+        goes_on = more_follow or number < last
         until_ms = None if goes_on else seen_until_ms
         history = History(with_libraries(era), (), limits, until_ms, carried=carried, goes_on=goes_on, as_written=era)
         found = found_by_rules(history)
