@@ -51,11 +51,11 @@ def left_of(cluster_id: str, warehouse: Warehouse) -> set[str]:
     return {name for name in found if not name.startswith(("gold/erasure/", "audit/")) and name != "notes/erased.json"}
 
 
-@pytest.mark.parametrize("first", [["erase", "connect-lab"], ["maintain"]], ids=" ".join)
+@pytest.mark.parametrize("first", [["erase", "unwritten-app"], ["maintain"]], ids=" ".join)
 def test_what_readers_see_is_whole_after_an_erasure_that_follows_another_verb(
     filled: Warehouse, first: list[str]
 ) -> None:
-    """Both delete files that nobody needs, and that is a commit of each table which changes no row."""
+    """An erasure deletes files that nobody needs, and that is a commit of each table which changes no row."""
     for given in (first, ["erase", "--cluster", GONE]):
         assert cli.run([*given, "-q", "-w", filled.location]) == 0
     opened = Warehouse.open(filled.location)
