@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -14,7 +15,7 @@ import pytest
 
 from rebalance_audit.domain.detect import DEFAULT_OF, LimitsOf, detect_group
 from rebalance_audit.domain.incidents import ClusterRows, incident_row, incidents_of, mark_row
-from rebalance_audit.domain.model import to_row
+from rebalance_audit.domain.model import Rebalance, to_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove, leader_move_row
 from rebalance_audit.domain.tables import BY_NAME
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
@@ -158,6 +159,84 @@ def test_news_bit_by_bit_come_to_what_everything_at_once_gives(
         assert history.rows("gold.incident", "incident_id") == expected, at_s
         assert history.rows("gold.mark", "mark_id") == marks, at_s
     assert any(len(row["group_ids"]) > 1 for row in expected)
+
+
+Seen = Callable[[Rebalance, float], bool]
+"""Whether evidence of a rebalance has come by now (s)."""
+Comes = Callable[[Random, list[float]], tuple[Seen, list[float]]]
+"""Of the instants of all rebalances: what has come, and when publish runs."""
+
+
+def comes_late(random: Random, instants: list[float]) -> tuple[Seen, list[float]]:
+    """Every fifth rebalance is known hours after it happened."""
+    late_s = {at: random.uniform(0, 3 * HOUR_S) for at in range(8 * HOUR_S) if random.random() < 0.2}
+    return lambda r, now_s: _at_s(r) + late_s.get(int(_at_s(r)), 0) <= now_s, _steps(random)
+
+
+def comes_with_a_hole(random: Random, instants: list[float]) -> tuple[Seen, list[float]]:
+    """Nothing of some hours is known until the seventh, for half of the groups."""
+    groups = set(random.sample([f"g{n}" for n in range(6)], 3))
+    from_s = random.uniform(0, 3) * HOUR_S
+    hole = from_s, from_s + random.uniform(0.5, 3) * HOUR_S
+    return (
+        lambda r, now_s: (
+            _at_s(r) <= now_s and not (r.group_id in groups and hole[0] <= _at_s(r) < hole[1] and now_s < 7 * HOUR_S)
+        ),
+        _steps(random),
+    )
+
+
+def comes_oldest_last(random: Random, instants: list[float]) -> tuple[Seen, list[float]]:
+    """After the last rebalance, each step shows some of those before."""
+    return lambda r, now_s: _at_s(r) >= 15 * HOUR_S - now_s, [7.5 * HOUR_S + at_s for at_s in _steps(random)]
+
+
+def comes_one_by_one(random: Random, instants: list[float]) -> tuple[Seen, list[float]]:
+    """A cut at each rebalance for a while; the rest at once."""
+    first = random.randrange(len(instants))
+    return lambda r, now_s: _at_s(r) <= now_s, [*instants[first : first + 8], 7.5 * HOUR_S]
+
+
+def _at_s(r: Rebalance) -> float:
+    return ((r.assigned_at_ms or r.ended_at_ms or r.started_at_ms or T0_MS) - T0_MS) / 1_000
+
+
+def _steps(random: Random) -> list[float]:
+    at_s, steps = 0.0, []
+    while at_s < 7.5 * HOUR_S:
+        at_s += random.choice((300, 1_500, 5_000)) * random.uniform(0.5, 1.5)
+        steps.append(at_s)
+    return steps
+
+
+def check_a_fleet_that(comes: Comes, seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = Random(seed)
+    stories, moves = a_fleet(random)
+    seen, steps = comes(random, sorted({_at_s(r) for s in stories for r in s.rebalances}))
+    history = Published(folder, monkeypatch)
+    for at_s in steps:
+        monkeypatch.setattr(tables, "FEW_GROUPS", random.choice((300, 300, 300, 0)))
+        known = [with_rebalances(s, [r for r in s.rebalances if seen(r, at_s)]) for s in stories]
+        shown = {r.rebalance_id for s in known for r in s.rebalances}
+        of_known = [m for m in moves if m.rebalance_id in shown]
+        history.publish(known, at_s, of_known)
+        expected, marks = whole(known, history.now_ms, of_known)
+        assert history.rows("gold.incident", "incident_id") == expected, (seed, at_s)
+        assert history.rows("gold.mark", "mark_id") == marks, (seed, at_s)
+
+
+def with_rebalances(story: GroupStory, rebalances: list[Rebalance]) -> GroupStory:
+    known = copy(story)
+    known.rebalances = rebalances
+    return known
+
+
+@pytest.mark.parametrize("seed", [100, 101])
+@pytest.mark.parametrize("comes", [comes_late, comes_with_a_hole, comes_oldest_last, comes_one_by_one])
+def test_evidence_in_any_order_comes_to_what_everything_at_once_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes: Comes, seed: int
+) -> None:
+    check_a_fleet_that(comes, seed, tmp_path, monkeypatch)
 
 
 def test_only_what_lies_near_the_news_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
