@@ -22,6 +22,8 @@ from spark_jobs.group_rows import GROUP, PLACE, Place, places_table, rows_of_gro
 from spark_jobs.stages.stage import Batch, Run
 
 REBALANCES, ERAS = "silver.measured_rebalance", "silver.judged_era"
+_KEPT = (*GROUP.names, "era", "judged_by", "carried", "storm")
+"""What judging needs of eras before: not the thousands of ids that each has."""
 AT_ONCE = 4
 """So many eras of a group are in memory at once: where all of a long history is judged, 16,384 rebalances."""
 
@@ -60,7 +62,7 @@ def starts(
         return {}
     changed = None if is_all else _earliest_changes(context, batch, last)
     known: dict[Place, dict[int, dict[str, Any]]] = {}
-    for row in rows_of_groups(context.warehouse, ERAS, None, places_table(last)).to_pylist():
+    for row in rows_of_groups(context.warehouse, ERAS, _KEPT, places_table(last)).to_pylist():
         known.setdefault((row["cluster_id"], row["group_id"]), {})[row["era"]] = row
     chosen: dict[Place, tuple[int, bool]] = {}
     news: dict[Place, int] = {}
@@ -87,9 +89,8 @@ def next_starts(context: Run, ended: Sequence[str], starting: Mapping[Place, Era
     """Where the judging of these groups goes on after the eras that were judged together. `ended`: files with the rows
     of these."""
     following = {place: until for place, start in starting.items() if (until := start.until_place) is not None}
-    columns = [*GROUP.names, "era", "carried", "storm"]
     last: dict[Place, dict[str, Any]] = {}
-    for row in context.warehouse.read_files(ERAS, ended, columns, "true").to_pylist() if following else ():
+    for row in context.warehouse.read_files(ERAS, ended, _KEPT, "true").to_pylist() if following else ():
         place = row["cluster_id"], row["group_id"]
         last[place] = max(row, last.get(place, row), key=itemgetter("era"))
     return {
