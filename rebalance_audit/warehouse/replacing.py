@@ -205,7 +205,8 @@ def _placed(
         return None
     parts = []
     placed_bytes = read_bytes = 0.0
-    for chosen in chosen_rows(files, schema, few, _least(keys, since, few)):
+    clusters = keys["cluster_id"].unique().to_pylist() if "cluster_id" in keys.schema.names else []
+    for chosen in chosen_rows(files, schema, few, _least(keys, since, few), clusters if None not in clusters else ()):
         row_bytes = _row_bytes(chosen.file)
         placed_bytes += chosen.rows.num_rows * row_bytes
         if placed_bytes > _PLACED_BYTES:

@@ -174,6 +174,11 @@ def files_with_values(files: Sequence[str], column: str) -> list[str]:
     return [file for file in files if any(held.may_be_any or held.first is not None for held in held_in(file, column))]
 
 
+def files_from(files: Sequence[str], column: str, least: int) -> list[str]:
+    """The files in which the column may be this much or more."""
+    return [file for file in files if any(not held.is_outside(least, None) for held in held_in(file, column))]
+
+
 class ColumnOfGroup(NamedTuple):
     """The statistics of one column of a row group."""
 
@@ -217,8 +222,8 @@ def _held_in(file: str, column: str | None) -> tuple[ColumnOfGroup, ...]:
     metadata = footer(file)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     at = None if column is None else _place(metadata, column)
-    if at is None:
-        return tuple(ColumnOfGroup(group.num_rows) for group in groups)
+    if at is None:  # a column that a file lacks is null
+        return tuple(ColumnOfGroup(group.num_rows, may_be_any=column is None) for group in groups)
     return tuple(_of_statistics(group.num_rows, group.column(at).statistics) for group in groups)
 
 

@@ -27,6 +27,7 @@ from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, from_r
 from rebalance_audit.domain.publish.leader_moves import LeaderMove
 from rebalance_audit.domain.reassign.model import Reassignment
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.file_sizes import leading_column
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -340,6 +341,8 @@ def _building(
             found, marked = incidents_of(rows)
             built = {"gold.incident": list(map(incident_row, found)), "gold.mark": list(map(mark_row, marked))}
             for table, of_table in built.items():
+                # Ids are by chance. In their order, each file of a large cluster has a part of them.
+                of_table.sort(key=itemgetter(leading_column(table)))
                 for batch in rows_to_table(table, of_table).to_batches():
                     writer.add(table, batch)
         yield from writer.written()

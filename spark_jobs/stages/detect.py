@@ -50,7 +50,7 @@ from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, record_ref, to_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import greatest
+from rebalance_audit.warehouse.row_groups import files_from
 from spark_jobs.clock_steps import with_steps
 from spark_jobs.coverage import ledger
 from spark_jobs.due_groups import CALM_ROWS, Calm, due_places, with_ends
@@ -314,8 +314,7 @@ def _conflicts(context: Run, batch: Batch) -> list[CopyConflict]:
     # Each node has a copy of the metadata log; `spark_jobs.stages.reassign` looks where they disagree.
     where = f"copy > 0 AND NOT starts_with(topic, '{METADATA_TOPIC}')"
     files = context.warehouse.files("bronze.record", batch.until["bronze.record"])
-    with_copies = [file for file in files if (most := greatest(file, ("copy",))) is None or most > 0]
-    rows = context.warehouse.read_files("bronze.record", with_copies, columns, where)
+    rows = context.warehouse.read_files("bronze.record", files_from(files, "copy", 1), columns, where)
     by_place: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for row in rows.to_pylist():
         place = (row["cluster_id"], row["topic"], row["partition"])

@@ -54,6 +54,8 @@ def test_the_note_says_what_the_footers_say(tmp_path: Path, monkeypatch: pytest.
     for name, facts in noted.items():
         file = f"{tmp_path}/{name}"
         for column in [asked.removeprefix("held ") for asked in facts if asked.startswith("held ")]:
+            if column == "None":  # how many rows there are, whatever the column
+                continue
             with monkeypatch.context() as unread:
                 unread.setattr(row_groups, "footer", None)  # no file is opened
                 found = held_in(file, column)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +15,7 @@ from rebalance_audit.warehouse import footers, kept_columns, known_values
 from rebalance_audit.warehouse.arrow_tables import narrow_schema, rows_to_table
 from rebalance_audit.warehouse.footers import columns_of, footer
 from rebalance_audit.warehouse.kept_columns import chosen_rows, let_go, let_go_below, linked, put_rows, row_group
-from rebalance_audit.warehouse.row_groups import Least, held_in, row_groups_of
+from rebalance_audit.warehouse.row_groups import Least, files_from, held_in, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.task_files import batches_of
 
@@ -149,6 +150,32 @@ def test_of_many_files_those_with_a_value_are_found_as_of_few(tmp_path: Path) ->
     for of in (files[:66], files, files[3:], files[::-1]):  # files come, and others go
         for values, with_null in ((["g05", "g69"], False), (["g01x"], False), ([], True), (["g08"], True)):
             assert found(of, values, with_null=with_null) == by_a_look_at_each(of, values, with_null=with_null)
+
+
+def test_row_groups_of_other_clusters_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [str(tmp_path / f"{cluster}.parquet") for cluster in ("east", "west")]
+    for file in files:
+        cluster = Path(file).stem
+        pq.write_table(pa.table({"cluster_id": [cluster] * 3, "group_id": ["a", "b", "c"], "at": [1, 2, 3]}), file)
+    read: list[str] = []
+
+    def noted(file: str, number: int, *of: Any) -> pa.Table:
+        read.append(file)
+        return row_group(file, number, *of)
+
+    monkeypatch.setattr(kept_columns, "row_group", noted)
+    schema = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string()), ("at", pa.int64())])
+    found = list(chosen_rows(files, schema, {"group_id": ["b"]}, clusters=["north", "west"]))
+    assert [chosen.rows.to_pylist() for chosen in found] == [[{"cluster_id": "west", "group_id": "b", "at": 2}]]
+    assert set(read) == {files[1]}
+
+
+def test_files_without_a_column_have_no_value_of_it(tmp_path: Path) -> None:
+    lacking, low, high = (str(tmp_path / f"{name}.parquet") for name in ("lacking", "low", "high"))
+    pq.write_table(pa.table({"offset": [1, 2]}), lacking)
+    pq.write_table(pa.table({"copy": [0, None]}), low)
+    pq.write_table(pa.table({"copy": [0, 1]}), high)
+    assert files_from([lacking, low, high], "copy", 1) == [high]
 
 
 def test_only_so_many_values_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
