@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -301,3 +302,37 @@ def test_the_note_of_votes_keeps_up_with_a_version_of_many_events(
     monkeypatch.setattr(kept_votes, "BEHIND_ROWS", 100)
     assert noted_after(2) == warehouse.version("silver.group_event"), "those of two flushes are more"
     assert noted_after(3) < (warehouse.version("silver.group_event") or 0), "and it begins anew"
+
+
+@pytest.mark.parametrize("hours", [-1, 24])
+def test_a_clock_that_jumps_for_a_while_gives_the_rows_of_folding_at_once_and_settled_rows_stay(
+    long_lives: list[Landed], tmp_path: Path, hours: int
+) -> None:
+    """Some lines of the fourth flush have a time that is an hour back, or a day ahead."""
+    jumped = dict(long_lives[3])
+    lines = jumped["log_line"]
+    texts = [
+        _moved(text, hours) if at < len(lines) // 3 else text for at, text in enumerate(lines["text"].to_pylist())
+    ]
+    place = lines.schema.get_field_index("text")
+    jumped["log_line"] = lines.set_column(place, lines.schema.field(place), pa.array(texts, pa.string()))
+    flushes = [*long_lives[:3], jumped, *long_lives[4:]]
+    warehouse = Warehouse.open(tmp_path / "pieces", create=True)
+    settled: list[str] = []
+    for at, flush in enumerate(flushes):
+        deliver(warehouse, f"flush-{at}", flush)
+        step(warehouse)
+        if at == 2:
+            settled = final_rows(warehouse)
+    assert len(settled) > 20
+    assert {*settled} <= {*final_rows(warehouse)}
+    assert everything_of(warehouse) == at_once(flushes, tmp_path / "at_once")
+
+
+def final_rows(warehouse: Warehouse) -> list[str]:
+    return [row for row in rows_of(warehouse, "silver.rebalance") if '"is_final": true' in row]
+
+
+def _moved(text: str, hours: int) -> str:
+    at = datetime.strptime(text[1:20], "%Y-%m-%d %H:%M:%S") + timedelta(hours=hours)
+    return f"[{at:%Y-%m-%d %H:%M:%S}{text[20:]}"
