@@ -39,6 +39,8 @@ class DeltaTables:
         self._options = _delta_options(self.location)
         self._lease: Lease | None = None
         self._file_lists: dict[tuple[str, int], list[str]] = {}
+        self._file_names: dict[str, dict[str, str]] = {}
+        """By table, the absolute names by the paths in its log: a version has most files of the one before."""
         self._newest: dict[str, OpenTable] = {}
         self._checked: set[str] = set()
         """The open tables that only this process can have changed since; for the one writer."""
@@ -77,7 +79,10 @@ class DeltaTables:
                 f"{self.location}: another program switched deletion vectors on for {name}; purge them and switch "
                 "delta.enableDeletionVectors off."
             )
-        found = [self._file_uri(name, unquote(path)) for path in table.files]
+        known_names = self._file_names.get(name, {})
+        names = {path: known_names.get(path) or self._file_uri(name, unquote(path)) for path in table.files}
+        self._file_names[name] = names
+        found = list(names.values())
         self._file_lists[name, table.version] = found
         return found
 
