@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.footers import column_paths, footer
-from rebalance_audit.warehouse.intervals import Intervals, Range
+from rebalance_audit.warehouse.intervals import Intervals, TextRange
 from rebalance_audit.warehouse.known_footers import known
 from rebalance_audit.warehouse.known_values import (
     Hashes,
@@ -113,7 +113,7 @@ class _FileIndex:
             bounded = [group for group in held if group.first is not None]
             if bounded:
                 first, last = min(group.first for group in bounded), max(group.last for group in bounded)
-                ranges.append(Range(first, last, file))
+                ranges.append(TextRange(first, last, file))
         self._ranges.add_all(ranges)
 
 

@@ -311,9 +311,7 @@ def test_a_clock_that_jumps_for_a_while_gives_the_rows_of_folding_at_once_and_se
     """Some lines of the fourth flush have a time that is an hour back, or a day ahead."""
     jumped = dict(long_lives[3])
     lines = jumped["log_line"]
-    texts = [
-        _moved(text, hours) if at < len(lines) // 3 else text for at, text in enumerate(lines["text"].to_pylist())
-    ]
+    texts = [_moved(text, hours) if at < len(lines) // 3 else text for at, text in enumerate(lines["text"].to_pylist())]
     place = lines.schema.get_field_index("text")
     jumped["log_line"] = lines.set_column(place, lines.schema.field(place), pa.array(texts, pa.string()))
     flushes = [*long_lives[:3], jumped, *long_lives[4:]]

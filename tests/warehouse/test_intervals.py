@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from rebalance_audit.warehouse.intervals import Intervals, Range
+from rebalance_audit.warehouse.intervals import Intervals, TextRange
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -15,12 +15,12 @@ def test_those_that_hold_a_value_are_found_as_by_a_look_at_each(seed: int) -> No
         return "".join(random.choices("abc", k=random.randrange(6)))
 
     intervals: Intervals[int] = Intervals(())
-    ranges: list[Range[int]] = []
+    ranges: list[TextRange[int]] = []
     for _ in range(12):
         coming = []
         for at in range(random.randrange(60)):
             first, last = sorted((text(), text()))
-            coming.append(Range(first, last, len(ranges) + at))
+            coming.append(TextRange(first, last, len(ranges) + at))
         ranges += coming
         intervals.add_all(coming)
         values = [text() for _ in range(5)]
