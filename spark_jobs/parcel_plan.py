@@ -102,8 +102,7 @@ class StoredEvidence:
 
     def sizes(self, wanted: set[Place]) -> dict[Place, int]:
         """Bytes of each wanted group's own evidence as Arrow has it, roughly."""
-        whole = self._bytes_of_all(wanted)
-        if whole <= BUCKET_BYTES:  # then none is large, and nothing need be read
+        if (whole := self._bytes_of_all(wanted)) is not None:
             return dict.fromkeys(wanted, whole // max(len(wanted), 1))
         few = self._sizes_of_few(wanted)
         if few is not None:
@@ -119,14 +118,17 @@ class StoredEvidence:
             found = db.execute(f"SELECT quantile_disc(at_ms, {shares}) FROM piece").fetchone()
         return [] if found is None or found[0] is None else sorted(set(found[0]))
 
-    def _bytes_of_all(self, wanted: set[Place]) -> int:
-        """Bytes of the row groups that may hold some of it, of each the share that these groups are of all in it."""
+    def _bytes_of_all(self, wanted: set[Place]) -> int | None:
+        """Bytes of the row groups that may hold some of it, of each the share that these groups are of all in it. None
+        where they are more than a bucket holds: then one of the groups may be large."""
         values = WantedValues.of("group_id", {group_id for _, group_id in wanted}, with_null=False)
         whole = 0.0
         for table in (EVENTS, MARKS):
             for found in row_groups_of(self._files(table), "group_id", values.values):
                 place = found.file, found.number
                 whole += row_group_bytes(found.file)[found.number] * values.share_in(*place)
+                if whole > BUCKET_BYTES:
+                    return None
         return round(whole)
 
     def _sizes_of_few(self, wanted: set[Place]) -> dict[Place, int] | None:

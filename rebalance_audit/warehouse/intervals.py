@@ -37,9 +37,6 @@ class Intervals(Generic[Key]):
         self._ranges: list[TextRange[Key]] = []
         self._build(list(ranges))
 
-    def __len__(self) -> int:
-        return len(self._ranges)
-
     def add_all(self, ranges: Sequence[TextRange[Key]]) -> None:
         if len(self._ranges) + len(ranges) > 2 * self._built_of + _LEAST:
             self._build([*self._ranges, *ranges])
