@@ -19,7 +19,7 @@ from rebalance_audit.domain.gather.belonging import routes_of
 from rebalance_audit.domain.gather.clocks import NodeClock
 from rebalance_audit.warehouse.footers import row_group_bytes
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import Least, WantedValues, held_in, row_count_of, row_groups_of
+from rebalance_audit.warehouse.row_groups import Least, RowGroup, WantedValues, held_in, row_count_of, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import Belonging
 from spark_jobs.group_evidence import Clocks
@@ -122,9 +122,9 @@ class StoredEvidence:
         """Bytes of the row groups that may hold some of it, of each the share that these groups are of all in it. None
         where they are more than a bucket holds: then one of the groups may be large."""
         values = WantedValues.of("group_id", {group_id for _, group_id in wanted}, with_null=False)
-        whole = 0.0
-        for table in (EVENTS, MARKS):
-            for found in row_groups_of(self._files(table), "group_id", values.values):
+        floors, whole = self._floors(wanted), 0.0
+        for table, at_ms in ((EVENTS, "at_ms"), (MARKS, "first_at_ms")):
+            for found in _row_groups_within(self._files(table), Least(at_ms, "group_id", floors)):
                 place = found.file, found.number
                 whole += row_group_bytes(found.file)[found.number] * values.share_in(*place)
                 if whole > BUCKET_BYTES:
@@ -136,11 +136,11 @@ class StoredEvidence:
         groups, floors = places_table(wanted), self._floors(wanted)
         sizes = dict.fromkeys(wanted, 0)
         for table, at_ms, size_columns in ((EVENTS, "at_ms", ("value", "detail")), (MARKS, "first_at_ms", ())):
-            files = self._files(table)
-            if _row_count_of(files, groups) > _FEW_ROWS:
+            files, bound = self._files(table), Least(at_ms, "group_id", floors)
+            if row_count_of(_row_groups_within(files, bound)) > _FEW_ROWS:
                 return None
             schema = self._schema(table, (at_ms, *size_columns))
-            rows = rows_of_few_keys(files, groups, schema, Least(at_ms, "group_id", floors))
+            rows = rows_of_few_keys(files, groups, schema, bound)
             if rows is None:
                 return None
             lengths = [pc.binary_length(rows[name]) for name in size_columns]
@@ -171,10 +171,10 @@ class StoredEvidence:
                 if not files:
                     continue
                 # Few row groups are read by Arrow; all of a large group may be too much for the memory.
-                schema = self._schema(table, columns) if _row_count_of(files, groups) <= _IN_MEMORY_ROWS else None
-                source = relation_of_keys(
-                    db, files, groups, schema, f"wanted_of_{len(selects)}", Least(at_ms, "group_id", floors)
-                )
+                bound = Least(at_ms, "group_id", floors)
+                is_little = row_count_of(_row_groups_within(files, bound)) <= _IN_MEMORY_ROWS
+                schema = self._schema(table, columns) if is_little else None
+                source = relation_of_keys(db, files, groups, schema, f"wanted_of_{len(selects)}", bound)
                 selects.append(
                     f"SELECT cluster_id, group_id, {at_ms} at_ms, {size} size FROM {source} "
                     f"LEFT JOIN started USING (cluster_id, group_id) WHERE {at_ms} >= from_ms OR from_ms IS NULL"
@@ -197,9 +197,13 @@ class StoredEvidence:
         return _floors(wanted, self.starts, _most_behind_ms(self.clocks))
 
 
-def _row_count_of(files: Sequence[str], groups: pa.Table) -> int:
-    """The rows of the row groups that may hold some of these groups."""
-    return row_count_of(row_groups_of(files, "group_id", set(groups["group_id"].to_pylist())))
+def _row_groups_within(files: Sequence[str], bound: Least) -> Iterator[RowGroup]:
+    """The row groups that may hold a row of these groups within the bound: of a long history, few."""
+    asked = row_groups_of(files, bound.of, bound.by_value)
+    if all(least is None for least in bound.by_value.values()):
+        return asked
+    may_hold = bound.row_group_test()
+    return (found for found in asked if may_hold(found.file, found.number))
 
 
 def plan_of(evidence: StoredEvidence, sizes: Mapping[Place, int], homes: Belonging, tasks_at_once: int) -> ParcelPlan:
