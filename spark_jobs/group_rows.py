@@ -85,8 +85,7 @@ def rows_of_few_keys(
     listed = set(keys[column].to_pylist())
     if None in listed or len(listed) > LISTED_AT_MOST:
         return None
-    clusters = set(keys["cluster_id"].to_pylist())
-    found = chosen_rows(files, schema, {column: listed}, bound, clusters if None not in clusters else ())
+    found = chosen_rows(files, schema, {column: listed}, bound, set(keys["cluster_id"].to_pylist()))
     rows = pa.concat_tables([no_rows(schema), *(chosen.rows for chosen in found)])
     wanted = set(zip(*(keys[name].to_pylist() for name in keys.schema.names), strict=True))
     own = zip(*(rows[name].to_pylist() for name in keys.schema.names), strict=True)

@@ -19,7 +19,7 @@ from rebalance_audit.domain.gather.belonging import routes_of
 from rebalance_audit.domain.gather.clocks import NodeClock
 from rebalance_audit.warehouse.footers import row_group_bytes
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import Least, RowGroup, WantedValues, held_in, row_count_of, row_groups_of
+from rebalance_audit.warehouse.row_groups import Least, RowGroup, WantedValues, held_in, row_count_of, row_groups_within
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import Belonging
 from spark_jobs.group_evidence import Clocks
@@ -124,7 +124,7 @@ class StoredEvidence:
         values = WantedValues.of("group_id", {group_id for _, group_id in wanted}, with_null=False)
         floors, whole = self._floors(wanted), 0.0
         for table, at_ms in ((EVENTS, "at_ms"), (MARKS, "first_at_ms")):
-            for found in _row_groups_within(self._files(table), Least(at_ms, "group_id", floors)):
+            for found in _row_groups_of(self._files(table), Least(at_ms, "group_id", floors)):
                 place = found.file, found.number
                 whole += row_group_bytes(found.file)[found.number] * values.share_in(*place)
                 if whole > BUCKET_BYTES:
@@ -137,7 +137,7 @@ class StoredEvidence:
         sizes = dict.fromkeys(wanted, 0)
         for table, at_ms, size_columns in ((EVENTS, "at_ms", ("value", "detail")), (MARKS, "first_at_ms", ())):
             files, bound = self._files(table), Least(at_ms, "group_id", floors)
-            if row_count_of(_row_groups_within(files, bound)) > _FEW_ROWS:
+            if row_count_of(_row_groups_of(files, bound)) > _FEW_ROWS:
                 return None
             schema = self._schema(table, (at_ms, *size_columns))
             rows = rows_of_few_keys(files, groups, schema, bound)
@@ -172,7 +172,7 @@ class StoredEvidence:
                     continue
                 # Few row groups are read by Arrow; all of a large group may be too much for the memory.
                 bound = Least(at_ms, "group_id", floors)
-                is_little = row_count_of(_row_groups_within(files, bound)) <= _IN_MEMORY_ROWS
+                is_little = row_count_of(_row_groups_of(files, bound)) <= _IN_MEMORY_ROWS
                 schema = self._schema(table, columns) if is_little else None
                 source = relation_of_keys(db, files, groups, schema, f"wanted_of_{len(selects)}", bound)
                 selects.append(
@@ -197,13 +197,9 @@ class StoredEvidence:
         return _floors(wanted, self.starts, _most_behind_ms(self.clocks))
 
 
-def _row_groups_within(files: Sequence[str], bound: Least) -> Iterator[RowGroup]:
-    """The row groups that may hold a row of these groups within the bound: of a long history, few."""
-    asked = row_groups_of(files, bound.of, bound.by_value)
-    if all(least is None for least in bound.by_value.values()):
-        return asked
-    may_hold = bound.row_group_test()
-    return (found for found in asked if may_hold(found.file, found.number))
+def _row_groups_of(files: Sequence[str], bound: Least) -> Iterator[RowGroup]:
+    """Those that may hold a row of these groups within the bound."""
+    return row_groups_within(files, bound.of, bound.by_value, bound)
 
 
 def plan_of(evidence: StoredEvidence, sizes: Mapping[Place, int], homes: Belonging, tasks_at_once: int) -> ParcelPlan:

@@ -205,7 +205,7 @@ def chosen_rows(
     schema: pa.Schema,
     keys: Mapping[str, Collection[str | None]],
     least: Least | None = None,
-    clusters: Collection[str] = (),
+    clusters: Collection[str | None] = (),
 ) -> Iterator[Chosen]:
     """The rows that have one of few values in each column of `keys`; the value None stands for null. Columns that a
     file lacks are null. `clusters`: rows of other clusters may be left out.
@@ -218,18 +218,18 @@ def chosen_rows(
     sets = {name: pa.array([*known[name], *nulls[name]], pa.string()) for name in keys}
     column = next(iter(keys))
     narrow = [*keys, *(() if least is None else (least.column,))]
-    of_clusters = sorted(clusters)
     holds = None if least is None else least.test(schema.field(least.column).type)
     may_hold = None if least is None else least.row_group_test()
     asked = [WantedValues.of(name, known[name], with_null=bool(nulls[name])) for name in known]
     others = [wanted for wanted in asked if wanted.column != column]
+    if clusters:
+        of_clusters = {name for name in clusters if name is not None}
+        others.append(WantedValues.of("cluster_id", of_clusters, with_null=None in clusters))
     is_all_asked = least is None and not {*narrow} - {*schema.names}
     for group in row_groups_of(files, column, known[column], with_null=bool(nulls[column])):
         if may_hold is not None and not may_hold(group.file, group.number):
             continue
         if not all(wanted.may_be_in(group.file, group.number) for wanted in others):
-            continue
-        if clusters and not held_in(group.file, "cluster_id")[group.number].among(of_clusters):
             continue
         # A call to Parquet takes as long as a column or two: the keys are not read first where such a row is there.
         is_there = is_all_asked and all(wanted.is_in(group.file, group.number) for wanted in asked)

@@ -206,7 +206,7 @@ def _placed(
     parts = []
     placed_bytes = read_bytes = 0.0
     clusters = keys["cluster_id"].unique().to_pylist() if "cluster_id" in keys.schema.names else []
-    for chosen in chosen_rows(files, schema, few, _least(keys, since, few), clusters if None not in clusters else ()):
+    for chosen in chosen_rows(files, schema, few, _least(keys, since, few), clusters):
         row_bytes = _row_bytes(chosen.file)
         placed_bytes += chosen.rows.num_rows * row_bytes
         if placed_bytes > _PLACED_BYTES:
@@ -263,7 +263,8 @@ def _least(keys: pa.Table, since: str | None, few: Mapping[str, list[str | None]
     for value, least in zip(keys[of].to_pylist(), keys[column].to_pylist(), strict=True):
         before = by_value.setdefault(value, least)
         by_value[value] = None if None in (before, least) else min(before, least)
-    return None if all(least is None for least in by_value.values()) else Least(column, of, by_value)
+    bound = Least(column, of, by_value)
+    return None if bound.is_open else bound
 
 
 def _join_others(writer: FileWriter, gone: Mapping[str, Places], read: Mapping[str, pa.Table]) -> list[str]:

@@ -282,6 +282,11 @@ class Least:
     by_value: Mapping[str, Any]
     """For each wanted value of `of`, the least value of `column` in a wanted row; None: any value."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it leaves nothing out of the rows of its keys."""
+        return all(least is None for least in self.by_value.values())
+
     def test(self, type_: pa.DataType) -> Callable[[pa.Table], pa.ChunkedArray]:
         """The test whether rows whose `column` has this type are within the bound."""
         values = pa.array(sorted(self.by_value), pa.string())
@@ -313,3 +318,14 @@ class Least:
             return not held_in(file, self.column)[number].is_outside(min(floors), None)
 
         return may_hold
+
+
+def row_groups_within(
+    files: Sequence[str], column: str, values: Collection[str], bound: Least | None
+) -> Iterator[RowGroup]:
+    """The row groups in which `column` may be one of the values, and a row within the bound: of a long history, few."""
+    asked = row_groups_of(files, column, values)
+    if bound is None or bound.is_open:
+        return asked
+    may_hold = bound.row_group_test()
+    return (found for found in asked if may_hold(found.file, found.number))

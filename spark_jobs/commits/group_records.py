@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.warehouse.arrow_tables import rows_where
-from rebalance_audit.warehouse.row_groups import Least, row_count_of, row_groups_of
+from rebalance_audit.warehouse.row_groups import Least, row_count_of, row_groups_within
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_rows import GROUP, LISTED_AT_MOST, rows_of_few_keys, rows_of_groups
 
@@ -28,10 +28,7 @@ def records_of_groups(
     events, kind = "silver.group_event", "source_kind"
     if groups is not None and 0 < groups.num_rows <= LISTED_AT_MOST:
         files, of_table = warehouse.files(events, version), warehouse.schema(events)
-        may_hold = row_groups_of(files, "group_id", set(groups["group_id"].to_pylist()) - {None})
-        if bound is not None:
-            is_within = bound.row_group_test()
-            may_hold = (group for group in may_hold if is_within(group.file, group.number))
+        may_hold = row_groups_within(files, "group_id", set(groups["group_id"].to_pylist()) - {None}, bound)
         bounded = () if bound is None else (bound.column,)
         schema = pa.schema([of_table.field(name) for name in dict.fromkeys((*GROUP.names, *columns, kind, *bounded))])
         if row_count_of(may_hold) <= _FEW_ROWS and (rows := rows_of_few_keys(files, groups, schema, bound)) is not None:
