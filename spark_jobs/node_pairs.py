@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
-from rebalance_audit.domain.gather.clocks import NodeClock, infer_utc_offset_ms, paired
+from rebalance_audit.domain.gather.clock_tally import infer_utc_offset_ms
+from rebalance_audit.domain.gather.clocks import NodeClock, paired
 from spark_jobs import kept_votes
 from spark_jobs.kept_votes import ClusterVotes, Stretch, Versions, VotesByCluster
 

@@ -18,7 +18,8 @@ from rebalance_audit.domain.connect_topics import ConnectConfig, ConnectStatus
 from rebalance_audit.domain.decode import OFFSETS_TOPIC, Commit, decode_source, detail
 from rebalance_audit.domain.frozen import maker
 from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_by_route, routes_of
-from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource, infer_utc_offset_ms, pairs_by_node
+from rebalance_audit.domain.gather.clock_tally import infer_utc_offset_ms
+from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource, pairs_by_node
 from rebalance_audit.domain.gather.commit_marks import CommitFolder
 from rebalance_audit.domain.log_lines import parse_lines
 from rebalance_audit.domain.metadata import is_metadata_topic, named_topic

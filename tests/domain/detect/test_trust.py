@@ -17,7 +17,7 @@ from rebalance_audit.domain.detect import (
     source_of,
     undecoded_findings,
 )
-from rebalance_audit.domain.gather.clocks import infer_utc_offset_ms
+from rebalance_audit.domain.gather.clock_tally import infer_utc_offset_ms
 
 NOW_MS = 1_763_700_000_000
 

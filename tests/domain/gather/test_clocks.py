@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource, infer_utc_offset_ms, pairs_by_node, to_utc_ms
+from rebalance_audit.domain.gather.clock_tally import infer_utc_offset_ms
+from rebalance_audit.domain.gather.clocks import NodeClock, ZoneSource, pairs_by_node, to_utc_ms
 from rebalance_audit.domain.model import GroupRecord, LogEvent, LogKind
 
 HOUR_MS = 3_600_000
