@@ -29,6 +29,7 @@ from rebalance_audit.warehouse.known_values import let_values_go, note_values, r
 from rebalance_audit.warehouse.row_groups import (
     ROW_GROUP_ROWS,
     Least,
+    RowGroup,
     WantedValues,
     held_in,
     row_count_of,
@@ -200,6 +201,29 @@ class Chosen:
     """All rows of the row group."""
 
 
+def row_groups_with(
+    files: Sequence[str],
+    wanted: Sequence[WantedValues],
+    least: Least | None = None,
+    clusters: Collection[str | None] = (),
+) -> Iterator[RowGroup]:
+    """The row groups that may hold rows with a wanted value in each of these columns, by what is known of them; `least`
+    and `clusters` as in `chosen_rows`."""
+    first, *others = [*wanted, *wanted_values({"cluster_id": clusters} if clusters else {})]
+    may_hold = None if least is None else least.row_group_test()
+    for group in row_groups_of(files, first.column, first.values, with_null=first.with_null):
+        if may_hold is not None and not may_hold(group.file, group.number):
+            continue
+        if all(of_column.may_be_in(group.file, group.number) for of_column in others):
+            yield group
+
+
+def wanted_values(keys: Mapping[str, Collection[str | None]]) -> list[WantedValues]:
+    """The values of each column, as `chosen_rows` is given them."""
+    listed = {name: [value for value in values if value is not None] for name, values in keys.items()}
+    return [WantedValues.of(name, listed[name], with_null=None in values) for name, values in keys.items()]
+
+
 def chosen_rows(
     files: Sequence[str],
     schema: pa.Schema,
@@ -213,24 +237,12 @@ def chosen_rows(
     Wide columns are read only from row groups with such a row. For a handful of rows of a wide table this takes a fifth
     of what DuckDB does.
     """
-    known = {name: sorted(value for value in values if value is not None) for name, values in keys.items()}
-    nulls = {name: [None] if None in values else [] for name, values in keys.items()}
-    sets = {name: pa.array([*known[name], *nulls[name]], pa.string()) for name in keys}
-    column = next(iter(keys))
+    asked = wanted_values(keys)
+    sets = {w.column: pa.array([*w.values, *([None] if w.with_null else [])], pa.string()) for w in asked}
     narrow = [*keys, *(() if least is None else (least.column,))]
     holds = None if least is None else least.test(schema.field(least.column).type)
-    may_hold = None if least is None else least.row_group_test()
-    asked = [WantedValues.of(name, known[name], with_null=bool(nulls[name])) for name in known]
-    others = [wanted for wanted in asked if wanted.column != column]
-    if clusters:
-        of_clusters = {name for name in clusters if name is not None}
-        others.append(WantedValues.of("cluster_id", of_clusters, with_null=None in clusters))
     is_all_asked = least is None and not {*narrow} - {*schema.names}
-    for group in row_groups_of(files, column, known[column], with_null=bool(nulls[column])):
-        if may_hold is not None and not may_hold(group.file, group.number):
-            continue
-        if not all(wanted.may_be_in(group.file, group.number) for wanted in others):
-            continue
+    for group in row_groups_with(files, asked, least, clusters):
         # A call to Parquet takes as long as a column or two: the keys are not read first where such a row is there.
         is_there = is_all_asked and all(wanted.is_in(group.file, group.number) for wanted in asked)
         held = row_group(group.file, group.number, *((schema.names, schema) if is_there else (narrow,)))

@@ -18,9 +18,9 @@ from rebalance_audit.warehouse.comparing import agreeing, differing_rows, hash_o
 from rebalance_audit.warehouse.comparing_on_disk import Places, compared_on_disk
 from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, in_order, leading_column, most_rows, soon_replaced
 from rebalance_audit.warehouse.footers import row_count_in, row_group_bytes
-from rebalance_audit.warehouse.kept_columns import chosen_rows
+from rebalance_audit.warehouse.kept_columns import chosen_rows, row_groups_with, wanted_values
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import Least, is_soon_replaced, least_text, row_groups_of
+from rebalance_audit.warehouse.row_groups import Least, is_soon_replaced, least_text
 from rebalance_audit.warehouse.rows_in_files import FileWriter, in_tables_of, other_rows, row_groups, rows_in
 from rebalance_audit.warehouse.short_lived_rows import LeafWriter
 from rebalance_audit.warehouse.storage import relation
@@ -70,7 +70,7 @@ def differing(
     writer = FileWriter(table, folder, schema)
     places: Mapping[str, Places]
     if placed is None or parts is None:
-        asked = files if placed is not None else _files_asked(files, keys)
+        asked = files if placed is not None else _files_asked(files, keys, since)
         source = relation(asked, with_name=True, with_row=True) if placed is None else placed
         found = compared_on_disk(schema, source, asked, data if parts is None else parts, keys, since, columns)
         places, changed = found.gone, found.changed
@@ -205,8 +205,7 @@ def _placed(
         return None
     parts = []
     placed_bytes = read_bytes = 0.0
-    clusters = keys["cluster_id"].unique().to_pylist() if "cluster_id" in keys.schema.names else []
-    for chosen in chosen_rows(files, schema, few, _least(keys, since, few), clusters):
+    for chosen in chosen_rows(files, schema, few, _least(keys, since, few), _clusters(keys)):
         row_bytes = _row_bytes(chosen.file)
         placed_bytes += chosen.rows.num_rows * row_bytes
         if placed_bytes > _PLACED_BYTES:
@@ -225,15 +224,17 @@ def _row_bytes(file: str) -> float:
     return sum(row_group_bytes(file)) / max(row_count_in(file), 1)
 
 
-def _files_asked(files: Sequence[str], keys: pa.Table) -> Sequence[str]:
-    """The files that may hold rows of these keys."""
+def _files_asked(files: Sequence[str], keys: pa.Table, since: str | None) -> Sequence[str]:
+    """The files that may hold rows of these keys: of a long history, few."""
     few = _few(keys)
     if not few:
         return files
-    column, values = next(iter(few.items()))
-    known = [value for value in values if value is not None]
-    asked = row_groups_of(files, column, known, with_null=len(known) < len(values))
-    return list(dict.fromkeys(group.file for group in asked))
+    found = row_groups_with(files, wanted_values(few), _least(keys, since, few), _clusters(keys))
+    return list(dict.fromkeys(group.file for group in found))
+
+
+def _clusters(keys: pa.Table) -> list[str | None]:
+    return keys["cluster_id"].unique().to_pylist() if "cluster_id" in keys.schema.names else []
 
 
 def _placed_schema(schema: pa.Schema) -> pa.Schema:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -328,6 +329,34 @@ def test_a_column_of_the_table_may_be_named_place(tmp_path: Path) -> None:
     opened.append(table, rebalances(1, 2))
     opened.replace(table, rebalances(2, 3), keys("a"))
     assert sorted(opened.read(table, ["place"])["place"].to_pylist()) == [2, 3]
+
+
+def test_of_a_long_history_only_files_from_the_first_place_on_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the end of it is too much to be in memory: all of it would be, file by file."""
+    table = "silver.rebalance"
+    asked: list[str] = []
+
+    def compared(schema: pa.Schema, stored: Any, files: Sequence[str], *others: Any) -> comparing_on_disk.Compared:
+        asked.extend(files)
+        return comparing_on_disk.compared_on_disk(schema, stored, files, *others)
+
+    monkeypatch.setattr(replacing, "compared_on_disk", compared)
+    monkeypatch.setattr(replacing, "_PLACED_BYTES", 0)
+    monkeypatch.setattr(replacing, "_ASKED_AT_MOST", 5_000)
+    opened = Warehouse.open(tmp_path, create=True)
+    for at in range(10):
+        rows = [{"cluster_id": "c", "group_id": "a", "rebalance_id": f"c/a/{at}", "place": at}]
+        opened.append(table, rows_to_table(table, rows))
+    from_place = keys("a").append_column("place", pa.array([8], pa.int32()))
+    opened.replace(table, rows_to_table(table, rows), from_place, since="place")
+    assert len(asked) == 2
+    asked.clear()
+    of_rows = keys("a", "a").append_column("rebalance_id", pa.array(["c/a/3", "c/a/4"]))
+    opened.replace(table, rows_to_table(table, []), of_rows)
+    assert len(asked) == 2
+    assert sorted(opened.read(table, ["place"])["place"].to_pylist()) == [0, 1, 2, 5, 6, 7, 9]
 
 
 def test_rows_of_a_long_history_are_told_apart_by_their_offset(tmp_path: Path) -> None:
