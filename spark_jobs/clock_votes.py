@@ -245,8 +245,10 @@ def _answers_to(warehouse: Warehouse, numbers: Set[Number], event_version: int |
     if not numbers:
         return found
     groups = places_table({number[:2] for number in numbers})
-    asked = ["source_kind", "value", "kind"]
-    rows = rows_of_groups(warehouse, "silver.group_event", None, groups, _ANSWERS, event_version, where_columns=asked)
+    # Of a long history few records: all of it may be too much for the memory.
+    where = f"{_ANSWERS} AND {_VALUE} IN ({', '.join(str(number) for *_, number in numbers)})"
+    asked = ["source_kind", "value", "kind", "detail"]
+    rows = rows_of_groups(warehouse, "silver.group_event", None, groups, where, event_version, where_columns=asked)
     with cursor() as db:
         db.register("record", rows)
         for row in _rows(db, f"SELECT *, {_VALUE} number FROM record"):

@@ -13,7 +13,15 @@ import pyarrow as pa
 from rebalance_audit.warehouse.arrow_tables import in_types_of, no_rows, rows_at
 from rebalance_audit.warehouse.kept_columns import chosen_rows
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.row_groups import Least, WantedValues, greatest, held_in, least
+from rebalance_audit.warehouse.row_groups import (
+    Least,
+    WantedValues,
+    greatest,
+    held_in,
+    least,
+    row_count_of,
+    row_groups_within,
+)
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.stages.stage import Batch
@@ -30,6 +38,8 @@ _ROWS_AT_MOST = 5_000
 """If more rows than this changed, reading whole groups costs no more."""
 _ROWS_OF_FEW_GROUPS, _FEW_GROUPS = 50_000, 100
 """Unless they are of few groups, which may have a long history."""
+_IN_MEMORY_ROWS = 50_000
+"""Of row groups with more rows DuckDB reads what is asked for: all of a long history may be too much for the memory."""
 Place = tuple[str, str]
 """Cluster and group."""
 PLACE = "place"
@@ -70,8 +80,11 @@ def rows_of_groups(
     read = pa.schema([of_table.field(column) for column in needed])
     if where == "true" and (few := rows_of_few_keys(files, groups, read, bound)) is not None:
         return few.select(schema.names)
+    held = list(row_groups_within(files, "group_id", set(groups["group_id"].to_pylist()) - {None}, bound))
+    is_much = row_count_of(held) > _IN_MEMORY_ROWS  # of which `where` may want little
+    asked = list(dict.fromkeys(group.file for group in held)) if is_much else files
     with cursor() as db:
-        source = relation_of_keys(db, files, groups, read, bound=bound)
+        source = relation_of_keys(db, asked, groups, None if is_much else read, bound=bound)
         found = db.execute(f"SELECT {listed} FROM {source} WHERE {where}").to_arrow_table()
     return in_types_of(found, schema)
 
