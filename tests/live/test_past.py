@@ -21,7 +21,7 @@ from rebalance_audit.live.remembered import RememberedCluster
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
-from spark_jobs.incidents import since
+from spark_jobs.incidents import reading
 from tests.captures import GOLDEN
 from tests.domain.detect.group_story import CLUSTER, GroupStory
 from tests.spark_jobs.incidents.test_tables import HOUR_S, Published
@@ -114,7 +114,7 @@ def test_what_an_incident_is_made_of_that_is_open_for_long_is_read_again(
     stored = [row for row in history.rows("gold.incident", "incident_id") if row["status"] == "open"]
     assert [(row["kind"], len(row["rebalance_ids"])) for row in stored] == [("member_fault", 2)]
     for name in ("open_tasks", "reassignments_since"):  # there are none
-        monkeypatch.setattr(since, name, lambda *asked: {})
+        monkeypatch.setattr(reading, name, lambda *asked: {})
     monkeypatch.setattr(past, "seen_until_ms", lambda warehouse: {CLUSTER: history.now_ms})
     known = WarehousePast(history.warehouse, CLUSTER, limits).of_cluster()
     assert known.rows is not None

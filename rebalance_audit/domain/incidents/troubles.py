@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from rebalance_audit.domain.detect.failures import failures
 from rebalance_audit.domain.detect.history import HistoryStep, is_loopback
+from rebalance_audit.domain.disjoint_sets import DisjointSets
 from rebalance_audit.domain.incidents.episodes import Episode, faults_in
 from rebalance_audit.domain.incidents.model import ClusterRows
 from rebalance_audit.domain.incidents.storm_before import StormBefore
@@ -81,7 +82,7 @@ def troubles(
     ]
     plans = list(_plans(rows.reassignments))
     plan_of = {r.reassignment_id: place for place, plan in enumerate(plans) for r in plan}
-    sets = _Sets(len(episodes) + len(plans))
+    sets = DisjointSets(len(episodes) + len(plans))
     place_of = {id(e): place for place, e in enumerate(episodes)}
     moves_of: dict[int, list[int]] = defaultdict(list)
     for at, (move, episode) in enumerate(caused):
@@ -231,26 +232,3 @@ def _same_broker(caused: Sequence[tuple[LeaderMove, Episode]]) -> Iterator[tuple
         for (at_ms, one), (next_ms, other) in pairwise(each):
             if next_ms - at_ms <= SAME_MOMENT_MS:
                 yield one, other
-
-
-class _Sets:
-    """Disjoint sets of the places 0 … n-1."""
-
-    def __init__(self, count: int) -> None:
-        self._parent = list(range(count))
-
-    def unite(self, one: int, other: int) -> None:
-        first, second = sorted((self._root(one), self._root(other)))
-        self._parent[second] = first
-
-    def all(self) -> Iterable[list[int]]:
-        found: dict[int, list[int]] = defaultdict(list)
-        for place in range(len(self._parent)):
-            found[self._root(place)].append(place)
-        return found.values()
-
-    def _root(self, place: int) -> int:
-        while self._parent[place] != place:
-            self._parent[place] = self._parent[self._parent[place]]
-            place = self._parent[place]
-        return place

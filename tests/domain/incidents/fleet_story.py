@@ -12,11 +12,11 @@ HOUR_S = 3_600
 CLIENTS = ("c1", "c2", "c3")
 
 
-def a_fleet(random: Random) -> tuple[list[GroupStory], list[LeaderMove]]:
+def a_fleet(random: Random, name: str = "g", network: str = "/10.0.0.") -> tuple[list[GroupStory], list[LeaderMove]]:
     """Seven hours of groups whose members share hosts: single changes, hosts that die, brokers that restart, brokers
     that stand still and expire all members of their groups."""
-    groups = [f"g{n}" for n in range(6)]
-    hosts = {(g, c): random.choice(("/10.0.0.1", "/10.0.0.2", "/10.0.0.3")) for g in groups for c in CLIENTS}
+    groups = [f"{name}{n}" for n in range(6)]
+    hosts = {(g, c): f"{network}{random.choice((1, 2, 3))}" for g in groups for c in CLIENTS}
     events: dict[str, list[tuple[float, str, str]]] = {g: [] for g in groups}
     brokers: dict[tuple[str, float], int] = {}
     at_s = 100.0
