@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -12,8 +13,11 @@ from rebalance_audit.domain.detect import LimitsOf, eras
 from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.publish.group_sums import GroupSums
 from rebalance_audit.domain.publish.groups import READS
-from rebalance_audit.warehouse.kept_columns import chosen_rows
-from rebalance_audit.warehouse.row_groups import Least, greatest
+from rebalance_audit.warehouse.arrow_tables import whole
+from rebalance_audit.warehouse.footers import row_group_bytes
+from rebalance_audit.warehouse.kept_columns import row_group
+from rebalance_audit.warehouse.known_footers import known
+from rebalance_audit.warehouse.row_groups import Least, greatest, row_groups_of
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.eras import ERAS, REBALANCES, judged_by
 from spark_jobs.group_rows import GROUP, PLACE, Place, places_table, rows_of_groups
@@ -23,6 +27,10 @@ from spark_jobs.structs import objects_in
 
 _SUMMED_AT_MOST = 2
 """Of so many eras the sums are made from their rebalances: retention deletes within one, and may have left another."""
+
+_FEW_ERAS = 16
+"""Of so many groups and eras in a file it is noted how many rebalances they have there."""
+_PLACES = pa.schema([*GROUP, (PLACE, pa.int64())])
 
 EraRows = dict[Place, dict[int, dict[str, Any]]]
 """Rows of silver.judged_era by group and era."""
@@ -84,16 +92,33 @@ def sums_before(warehouse: Warehouse, versions: Mapping[str, int], ended: EraRow
 
 
 def _counts_by_era(files: Sequence[str], groups: Collection[Place]) -> dict[Place, dict[int, int]]:
-    """How many rebalances of these groups there are in each era."""
+    """How many rebalances of these groups there are in each era. A long history is not read whole for it each time."""
     found: dict[Place, dict[int, int]] = {}
-    schema = pa.schema([*GROUP, (PLACE, pa.int64())])
-    for chosen in chosen_rows(files, schema, {"group_id": {group_id for _, group_id in groups}}) if groups else ():
-        rows = chosen.rows.append_column("era", pa.array(eras.era_of(chosen.rows[PLACE].to_numpy())))
-        for row in rows.group_by([*GROUP.names, "era"]).aggregate([(PLACE, "count")]).to_pylist():
-            if (place := (row["cluster_id"], row["group_id"])) in groups:
-                of_group = found.setdefault(place, {})
-                of_group[row["era"]] = of_group.get(row["era"], 0) + row[f"{PLACE}_count"]
+    held = row_groups_of(files, "group_id", {group_id for _, group_id in groups}) if groups else ()
+    for file in dict.fromkeys(group.file for group in held):
+        noted = known(file, f"eras of {eras.ERA_REBALANCES}", partial(_if_few, file))
+        for cluster_id, group_id, era, row_count in _eras_in(file) if noted is None else noted:
+            if (cluster_id, group_id) in groups:
+                of_group = found.setdefault((cluster_id, group_id), {})
+                of_group[era] = of_group.get(era, 0) + row_count
     return found
+
+
+def _if_few(file: str) -> list[tuple[str, str, int, int]] | None:
+    found = _eras_in(file)
+    return found if len(found) <= _FEW_ERAS else None
+
+
+def _eras_in(file: str) -> list[tuple[str, str, int, int]]:
+    """Cluster, group, era and the number of its rebalances in this file."""
+    numbers = range(len(row_group_bytes(file)))
+    rows = pa.concat_tables(
+        [_PLACES.empty_table(), *(whole(row_group(file, n, _PLACES.names), _PLACES) for n in numbers)]
+    )
+    rows = rows.append_column("era", pa.array(eras.era_of(rows[PLACE].to_numpy())))
+    counted = rows.group_by([*GROUP.names, "era"]).aggregate([(PLACE, "count")])
+    named = (*GROUP.names, "era", f"{PLACE}_count")
+    return list(zip(*(counted[name].to_pylist() for name in named), strict=True))
 
 
 def _summed(warehouse: Warehouse, version: int, place: Place, era: int) -> GroupSums:

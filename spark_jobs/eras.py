@@ -57,13 +57,22 @@ def starts(
 ) -> dict[Place, EraStart]:
     """For those of these groups that are judged in eras. `left`: by group a place from which on it has not been judged
     yet; `is_all`: everything is to be judged."""
-    last = _last_places(context, batch, groups)
-    if not last:
+    if not groups or not _long_files(context, batch):
         return {}
-    changed = None if is_all else _earliest_changes(context, batch, last)
     known: dict[Place, dict[int, dict[str, Any]]] = {}
-    for row in rows_of_groups(context.warehouse, ERAS, _KEPT, places_table(last)).to_pylist():
-        known.setdefault((row["cluster_id"], row["group_id"]), {})[row["era"]] = row
+    for row in rows_of_groups(context.warehouse, ERAS, _KEPT, places_table(groups)).to_pylist():
+        place = row["cluster_id"], row["group_id"]
+        if row["judged_by"] == judged_by(context.limits(*place)):
+            known.setdefault(place, {})[row["era"]] = row
+    changed = None if is_all else _earliest_changes(context, batch, known)
+    floors = dict.fromkeys(groups, eras.ERA_REBALANCES)
+    if changed is not None:
+        for place, usable in known.items():  # what is before the last of these was looked at when it was judged
+            unseen = min(of.get(place, max(usable) * eras.ERA_REBALANCES) for of in (changed, left))
+            floors[place] = max(unseen, floors[place])
+    last = _last_places(context, batch, floors)
+    if changed is not None and (others := last.keys() - known.keys()):
+        changed |= _earliest_changes(context, batch, others) or {}
     chosen: dict[Place, tuple[int, bool]] = {}
     news: dict[Place, int] = {}
     for place, last_place in last.items():
@@ -71,9 +80,7 @@ def starts(
         news[place] = first_news
         # What follows the last rebalance of an era shows how the era ended.
         wanted = era_of(min(max(first_news - 1, 0), last_place))
-        by = judged_by(context.limits(*place))
-        usable = {era for era, row in known.get(place, {}).items() if row["judged_by"] == by}
-        era = max((e for e in range(1, wanted + 1) if e - 1 in usable), default=0)
+        era = max((e for e in range(1, wanted + 1) if e - 1 in known.get(place, {})), default=0)
         chosen[place] = era, era < wanted
     first = _first_places(context, batch, {place: era * eras.ERA_REBALANCES for place, (era, _) in chosen.items()})
     found: dict[Place, EraStart] = {}
@@ -133,34 +140,42 @@ def with_eras(keys: pa.Table, found: Mapping[Place, EraStart]) -> pa.Table:
     return keys.append_column("era", pa.array(values, pa.int32()))
 
 
-def _last_places(context: Run, batch: Batch, groups: Collection[Place]) -> dict[Place, int]:
-    """The last place of each group that has more than one era. Connect groups are judged whole."""
+def _long_files(context: Run, batch: Batch) -> list[str]:
+    """The files that may hold rebalances beyond the first era of a group."""
     files = context.warehouse.files(REBALANCES, batch.until[REBALANCES])
-    long = [file for file in files if (most := greatest(file, (PLACE,))) is None or era_of(most) > 0]
+    return [file for file in files if (most := greatest(file, (PLACE,))) is None or era_of(most) > 0]
+
+
+def _last_places(context: Run, batch: Batch, floors: Mapping[Place, int]) -> dict[Place, int]:
+    """The last place of each group that has more than one era. Connect groups are judged whole. `floors`: from where on
+    a group's rows are looked at; of all beyond its first era, if none is there."""
     found: dict[Place, int] = {}
-    if not long or not groups:
-        return found
     of_connect: set[Place] = set()
     schema = _schema(context, (*GROUP.names, PLACE, "protocol_type"))
-    ids = {group_id for _, group_id in groups}
-    beyond = Least(PLACE, "group_id", dict.fromkeys(ids, eras.ERA_REBALANCES))
-    for chosen in chosen_rows(long, schema, {"group_id": ids}, beyond):
+    for chosen in chosen_rows(_long_files(context, batch), schema, *_from_floors(floors)):
         for cluster_id, group_id, place, protocol_type in _tuples(chosen.rows):
             found[cluster_id, group_id] = max(place, found.get((cluster_id, group_id), place))
             if protocol_type == "connect":
                 of_connect.add((cluster_id, group_id))
-    return {place: last for place, last in found.items() if place in groups and place not in of_connect}
+    shorter = {p: eras.ERA_REBALANCES for p in floors.keys() - found.keys() if floors[p] > eras.ERA_REBALANCES}
+    found |= _last_places(context, batch, shorter) if shorter else {}
+    return {place: last for place, last in found.items() if place in floors and place not in of_connect}
+
+
+def _from_floors(floors: Mapping[Place, int]) -> tuple[dict[str, Collection[str]], Least]:
+    """For `chosen_rows`: rows of these groups, each from its least place on."""
+    least: dict[str, int] = {}
+    for (_, group_id), floor in floors.items():
+        least[group_id] = min(floor, least.get(group_id, floor))
+    return {"group_id": least}, Least(PLACE, "group_id", least)
 
 
 def _first_places(context: Run, batch: Batch, floors: Mapping[Place, int]) -> dict[Place, int]:
     """The first place of each group that is not below its floor."""
-    least: dict[str, int] = {}
-    for (_, group_id), floor in floors.items():
-        least[group_id] = min(floor, least.get(group_id, floor))
     files = context.warehouse.files(REBALANCES, batch.until[REBALANCES])
     found: dict[Place, int] = {}
     schema = _schema(context, (*GROUP.names, PLACE))
-    for chosen in chosen_rows(files, schema, {"group_id": least}, Least(PLACE, "group_id", least)):
+    for chosen in chosen_rows(files, schema, *_from_floors(floors)):
         for cluster_id, group_id, at in _tuples(chosen.rows):
             place = cluster_id, group_id
             if place in floors and at >= floors[place]:

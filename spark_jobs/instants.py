@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ TIMES = pa.schema(
 )
 """`first_at_ms` and `at_ms` as in HistoryStep; `counted_at_ms` by which rates count it, if it `is_counted`."""
 _SPAN_MS = 600_000
+_FEW_GROUPS = 8
 _MOST_SPANS = 250
 """A file with more is read. So many rows are in one that a process wrote with many others."""
 
@@ -58,18 +60,50 @@ def counts_within(
     evidence of its cluster does, or later."""
     counts = dict.fromkeys(places, 0)
     groups = {group_id for _, group_id in places}
-    times = times_of(list(dict.fromkeys(group.file for group in row_groups_of(files, "group_id", groups))))
+    after = {cluster_id: until_ms.get(cluster_id, 0) - window_ms for cluster_id, _ in places}
+    some: list[str] = []
+    for file in dict.fromkeys(group.file for group in row_groups_of(files, "group_id", groups)):
+        of_file = known(file, "counted of few groups", functools.partial(_counted_of_few, file))
+        asked = [_Counted(*each) for each in of_file or () if (each[0], each[1]) in counts]
+        if of_file is None or any(c.first_ms <= after[c.cluster_id] < c.last_ms for c in asked):
+            some.append(file)
+            continue
+        for counted in asked:
+            if counted.first_ms > after[counted.cluster_id]:
+                counts[counted.cluster_id, counted.group_id] += counted.row_count
+    times = times_of(some)
     is_asked = pc.is_in(times["group_id"], pa.array(sorted(groups), pa.string()))
     times = times.filter(pc.and_(pc.and_(times["is_counted"], times["counted_at_ms"].is_valid()), is_asked))
-    after = {cluster_id: until_ms.get(cluster_id, 0) - window_ms for cluster_id, _ in places}
     coded = times["cluster_id"].combine_chunks().dictionary_encode()
     bounds = np.array([after.get(name, 0) for name in coded.dictionary.to_pylist()] or [0], np.int64)
     is_within = times["counted_at_ms"].to_numpy() > bounds[coded.indices.to_numpy()]
     within = times.filter(pa.array(is_within)).group_by(GROUP.names).aggregate([([], "count_all")])
     for row in within.to_pylist():
         if (place := (row["cluster_id"], row["group_id"])) in counts:
-            counts[place] = row["count_all"]
+            counts[place] += row["count_all"]
     return [counts[place] for place in places]
+
+
+class _Counted(NamedTuple):
+    """The rebalances of a group in a file that count, with the instants of the first and the last."""
+
+    cluster_id: str
+    group_id: str
+    row_count: int
+    first_ms: int
+    last_ms: int
+
+
+def _counted_of_few(file: str) -> list[_Counted] | None:
+    """What counts in a file that has rebalances of few groups, so that a long history is not looked at whole; None of
+    any other."""
+    times = _times_of(file)
+    if len(times["group_id"].unique()) > _FEW_GROUPS:
+        return None
+    counted = times.filter(pc.and_(times["is_counted"], times["counted_at_ms"].is_valid()))
+    named = [*GROUP.names, *(f"counted_at_ms_{asked}" for asked in ("count", "min", "max"))]
+    found = counted.group_by(GROUP.names).aggregate([("counted_at_ms", asked) for asked in ("count", "min", "max")])
+    return list(map(_Counted._make, zip(*(found[name].to_pylist() for name in named), strict=True)))
 
 
 def _may_count_within(file: str, bounds: Iterable[tuple[int, int]]) -> bool:

@@ -96,6 +96,29 @@ def test_news_is_judged_from_its_era_on(
     assert run(warehouse).ms_by_stage == {}
 
 
+def test_places_are_looked_for_from_the_last_ended_era_on(
+    flushes: list[Landed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    floors: list[dict[tuple[str, str], int]] = []
+    last_places = of_warehouse._last_places
+
+    def noted(context: Any, batch: Any, of_groups: dict[tuple[str, str], int]) -> Any:
+        found = last_places(context, batch, of_groups)
+        if {*of_groups.values()} <= {7, 1_000}:
+            return found
+        floors.append(of_groups)
+        shorter = dict.fromkeys(of_groups, 1_000)  # more than there are by now
+        assert last_places(context, batch, dict.fromkeys(of_groups, 7)) == found == last_places(context, batch, shorter)
+        return found
+
+    monkeypatch.setattr(of_warehouse, "_last_places", noted)
+    warehouse = Warehouse.open(tmp_path, create=True)
+    for at, flush in enumerate(flushes):
+        deliver(warehouse, f"flush-{at}", flush)
+        run(warehouse)
+    assert min(at for (_, group_id), at in floors[-1].items() if group_id in GROUPS) >= 14
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_any_order_repeat_crash_and_lost_note_give_the_tables_of_all_at_once(
     flushes: list[Landed],
