@@ -24,11 +24,12 @@ from rebalance_audit.warehouse.file_sizes import (
     has_dictionaries,
     leading_column,
     most_rows_at_once,
+    row_group_rows,
     soon_replaced,
 )
 from rebalance_audit.warehouse.footers import columns_of, footer, open_writer, parts_of, row_group_bytes
 from rebalance_audit.warehouse.kept_columns import is_small, put_rows, row_group
-from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, SOON_REPLACED, WantedValues, row_groups_of
+from rebalance_audit.warehouse.row_groups import SOON_REPLACED, WantedValues, row_groups_of
 from rebalance_audit.warehouse.storage import located
 
 Flags = npt.NDArray[np.bool_]
@@ -254,7 +255,7 @@ class TaskWriter:
             with_dictionaries = has_dictionaries(part.table, self._rows[part])
             schema = self._schema(part.table)
             self._files[part] = file, open_writer(path, schema, fs, compression, has_dictionaries=with_dictionaries)
-        self._files[part][1].write_table(self._taken(part), row_group_size=ROW_GROUP_ROWS)
+        self._files[part][1].write_table(self._taken(part), row_group_size=row_group_rows(part.table))
 
     def _new_file(self, part: _FilePart) -> str:
         """A name of its own: what a task that fails has written is in no one's way."""

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse.arrow_tables import rows_at, whole
-from rebalance_audit.warehouse.file_sizes import compression_of, has_dictionaries
+from rebalance_audit.warehouse.file_sizes import compression_of, has_dictionaries, row_group_rows
 from rebalance_audit.warehouse.footers import (
     columns_of,
     footers_below,
@@ -27,7 +27,6 @@ from rebalance_audit.warehouse.footers import (
 )
 from rebalance_audit.warehouse.known_values import let_values_go, note_values, rename_values
 from rebalance_audit.warehouse.row_groups import (
-    ROW_GROUP_ROWS,
     Least,
     RowGroup,
     WantedValues,
@@ -154,7 +153,7 @@ def put_rows(table: str, file: str, rows: pa.Table) -> None:
     compression, with_dictionaries = compression_of(table, file, rows.num_rows), has_dictionaries(table, rows.num_rows)
     writer = open_writer(path, rows.schema, fs, compression, footers, has_dictionaries=with_dictionaries)
     try:
-        writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+        writer.write_table(rows, row_group_size=row_group_rows(table))
         writer.close()
     except BaseException:
         writer.is_open = False  # pyarrow closes it again when it is let go, and what fails then is printed
@@ -164,9 +163,10 @@ def put_rows(table: str, file: str, rows: pa.Table) -> None:
     keep_footer(file, footers[0], rows.schema.names)
     if "group_id" in rows.schema.names:
         held_in(file, "group_id")  # a fact that the next process asks for
-    for number, first_row in enumerate(range(0, rows.num_rows, ROW_GROUP_ROWS)):
-        note_values(file, number, rows.slice(first_row, ROW_GROUP_ROWS))
-    if 0 < rows.num_rows <= ROW_GROUP_ROWS and rows.get_total_buffer_size() <= SMALL_BYTES:
+    size = row_group_rows(table)
+    for number, first_row in enumerate(range(0, rows.num_rows, size)):
+        note_values(file, number, rows.slice(first_row, size))
+    if 0 < rows.num_rows <= size and rows.get_total_buffer_size() <= SMALL_BYTES:
         _kept.keep(file, 0, rows)
 
 

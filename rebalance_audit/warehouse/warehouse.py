@@ -30,14 +30,13 @@ from rebalance_audit.warehouse.changes import TableChange
 from rebalance_audit.warehouse.delta_commits import Transactions
 from rebalance_audit.warehouse.delta_tables import known_name
 from rebalance_audit.warehouse.evidence_log import Act, add_news, read_acts, read_head, write_acts
-from rebalance_audit.warehouse.file_sizes import in_order
+from rebalance_audit.warehouse.file_sizes import in_order, row_group_rows
 from rebalance_audit.warehouse.footers import row_count_in
 from rebalance_audit.warehouse.kept_columns import let_go, put_rows
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.notes import content_of, sealed
 from rebalance_audit.warehouse.queries import database
 from rebalance_audit.warehouse.replacing import differing
-from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS
 from rebalance_audit.warehouse.spreading import in_this_process
 from rebalance_audit.warehouse.storage import Files, TableGoneError, WarehouseError, folder_of, relation
 from rebalance_audit.warehouse.upgrading import fingerprint, lacking, upgrade
@@ -297,7 +296,8 @@ class Warehouse(Upkeep):
         file = f"staging/{uuid.uuid4().hex}.parquet"
         self._files.make_folder_of(file)
         rows = in_types_of(data, self.schema(name))
-        put_rows(name, f"{self.location}/{file}", in_order(name, rows) if rows.num_rows > ROW_GROUP_ROWS else rows)
+        rows = in_order(name, rows) if rows.num_rows > row_group_rows(name) else rows
+        put_rows(name, f"{self.location}/{file}", rows)
         try:
             yield f"{self.location}/{file}"
         finally:
