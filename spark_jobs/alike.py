@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rebalance_audit.domain import tables
-from rebalance_audit.warehouse.storage import located
+from rebalance_audit.warehouse.footers import row_count_in
+from rebalance_audit.warehouse.kept_columns import rows_on_disk
 from spark_jobs.checks import KEY_CHECK, Check, Verdict, checks_of, verdict_of
 from spark_jobs.compiled_checks import do_laws_hold, key_hashes, kinds_of_rows, verdicts_of
 from spark_jobs.engine import ArrowTask, Engine, parcel
@@ -73,12 +73,11 @@ def _few_rows(rows: pa.Table | Sequence[str], columns: Sequence[str]) -> pa.Tabl
         parts = [rows]
     else:
         parts, left = [], _FEW_ROWS
-        for system, path in map(located, rows):
-            with pq.ParquetFile(path, filesystem=system) as file:
-                left -= file.metadata.num_rows
-                if left < 0:  # of a large commit no other file is opened
-                    return None
-                parts.append(file.read(columns))
+        for file in rows:
+            left -= row_count_in(file)
+            if left < 0:  # of a large commit no other file is opened
+                return None
+            parts.append(rows_on_disk(file, columns))
     if not 0 < sum(part.num_rows for part in parts) <= _FEW_ROWS:
         return None
     if not all(set(columns) <= set(part.schema.names) for part in parts):

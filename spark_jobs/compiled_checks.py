@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rebalance_audit.domain import tables
+from rebalance_audit.warehouse import unwritten
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.kept_columns import rows_on_disk
 from rebalance_audit.warehouse.queries import cursor
-from rebalance_audit.warehouse.storage import located, relation
+from rebalance_audit.warehouse.storage import relation
 from spark_jobs.checks import EXAMPLES, KEY_CHECK, UNIQUE_COLUMN, Check, Verdict, checks_of, example, verdict_of
 
 _THERE, _UNKNOWN = "there", "no known value"
@@ -129,9 +130,7 @@ def _whole_lists(name: str, files: Sequence[str]) -> frozenset[str]:
         if check.values is None and _is_list_of_structs(schema.field(check.column).type)
     }
     for file in files if asked else ():
-        fs, path = located(file)
-        with pq.ParquetFile(path, filesystem=fs) as opened:  # as it is, whatever footer is kept of it
-            held = opened.read(list(asked.values()), use_threads=False)
+        held = rows_on_disk(file, list(asked.values()))
         asked = {c: leaf for c, leaf in asked.items() if c in held.schema.names and not held[c].null_count}
     return frozenset(asked)
 
@@ -142,9 +141,9 @@ def _is_list_of_structs(type_: pa.DataType) -> bool:
 
 def _source(db: duckdb.DuckDBPyConnection, rows: Rows) -> str:
     """The rows as DuckDB names them."""
-    if not isinstance(rows, pa.Table):
+    if not isinstance(rows, pa.Table) and not all(map(unwritten.is_waiting, rows)):
         return relation(rows)
-    db.register("checked", rows)
+    db.register("checked", rows if isinstance(rows, pa.Table) else pa.concat_tables(map(rows_on_disk, rows)))
     return "checked"
 
 

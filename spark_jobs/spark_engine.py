@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from rebalance_audit.warehouse import unwritten
 from spark_jobs.engine import PARCEL, ArrowTask, Shared
 
 _WITHOUT_OUR_PYTHON = re.compile(
@@ -61,6 +62,7 @@ class SparkEngine:
         return self._in_tasks(work, tasks)
 
     def _in_tasks(self, work: pa.Table, tasks: int) -> DataFrame:
+        unwritten.write_all()  # the work names files
         self.session.conf.set("spark.sql.leafNodeDefaultParallelism", tasks)
         # Not as a list of rows: Spark reads those in Python workers of another daemon, which takes three seconds.
         return self.session.createDataFrame(work)

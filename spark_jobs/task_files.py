@@ -28,7 +28,7 @@ from rebalance_audit.warehouse.file_sizes import (
     soon_replaced,
 )
 from rebalance_audit.warehouse.footers import columns_of, footer, open_writer, parts_of, row_group_bytes
-from rebalance_audit.warehouse.kept_columns import is_small, put_rows, row_group
+from rebalance_audit.warehouse.kept_columns import is_small, row_group, rows_on_disk, stage_rows
 from rebalance_audit.warehouse.row_groups import SOON_REPLACED, WantedValues, row_groups_of
 from rebalance_audit.warehouse.storage import located
 
@@ -242,7 +242,7 @@ class TaskWriter:
             writer.close()
         elif part in self._waiting:
             file = self._new_file(part)
-            put_rows(part.table, file, self._taken(part))
+            stage_rows(part.table, file, self._taken(part))
         else:
             return
         self._written.append((part.table, file))
@@ -251,6 +251,7 @@ class TaskWriter:
         if part not in self._files:
             file = self._new_file(part)
             fs, path = located(file)
+            fs.create_dir(path.rpartition("/")[0], recursive=True)
             compression = compression_of(part.table, file, self._rows[part])
             with_dictionaries = has_dictionaries(part.table, self._rows[part])
             schema = self._schema(part.table)
@@ -259,8 +260,6 @@ class TaskWriter:
 
     def _new_file(self, part: _FilePart) -> str:
         """A name of its own: what a task that fails has written is in no one's way."""
-        fs, folder = located(self._folder)
-        fs.create_dir(folder, recursive=True)
         return f"{self._folder}/{SOON_REPLACED if part.is_replaced_soon else part.table}-{uuid.uuid4().hex}.parquet"
 
     def _taken(self, part: _FilePart) -> pa.Table:
@@ -277,8 +276,7 @@ class TaskWriter:
 
 def rows_for_driver(files: Sequence[str], schema: pa.Schema) -> pa.Table:
     """The rows that tasks wrote into these files, which are of no table of the warehouse."""
-    parts = [pq.ParquetFile(path, filesystem=fs).read() for fs, path in map(located, files)]
-    return pa.concat_tables([schema.empty_table(), *parts])
+    return pa.concat_tables([schema.empty_table(), *map(rows_on_disk, files)])
 
 
 def files_by_table(written: pa.Table) -> dict[str, list[str]]:

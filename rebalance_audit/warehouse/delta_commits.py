@@ -18,6 +18,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
+from rebalance_audit.warehouse import unwritten
 from rebalance_audit.warehouse.arrow_tables import in_types_of, rows_where
 from rebalance_audit.warehouse.delta_log import commit_text
 from rebalance_audit.warehouse.delta_tables import DeltaTables
@@ -198,6 +199,7 @@ class DeltaCommits(DeltaTables):
         inside, rows = os.path.basename(file), None
         if not self._files.is_there(f"{folder_of(name)}/{inside}"):
             rows = row_count_in(file)
+            unwritten.write([file])
             self._files.take(file, f"{folder_of(name)}/{inside}")
             linked(file, self._file_uri(name, inside))
         return self._add_action(name, inside, rows, is_change=is_change)

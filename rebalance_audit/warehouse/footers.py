@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from rebalance_audit.warehouse import unwritten
 from rebalance_audit.warehouse.storage import located
 
 
@@ -128,12 +129,15 @@ def footer(file: str) -> pq.FileMetaData:
 def row_count_in(file: str) -> int:
     """The rows of a file. Of thousands of files the footers are not all kept, and each is asked for before and while it
     is committed."""
-    return int(footer(file).num_rows)
+    rows = unwritten.rows_of(file)
+    return int(footer(file).num_rows if rows is None else rows.num_rows)
 
 
 @functools.lru_cache(maxsize=1 << 15)
 def row_group_bytes(file: str) -> tuple[int, ...]:
-    """The bytes of each row group of a file, uncompressed."""
+    """The bytes of each row group of a file, uncompressed; of one that is not written yet, those in memory."""
+    if (rows := unwritten.rows_of(file)) is not None:
+        return (rows.nbytes,)
     metadata = footer(file)
     return tuple(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
 

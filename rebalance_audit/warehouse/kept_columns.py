@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rebalance_audit.warehouse import unwritten
 from rebalance_audit.warehouse.arrow_tables import rows_at, whole
 from rebalance_audit.warehouse.file_sizes import compression_of, has_dictionaries, row_group_rows
 from rebalance_audit.warehouse.footers import (
@@ -121,6 +122,8 @@ def is_small(file: str, number: int) -> bool:
 def row_group(file: str, number: int, names: Sequence[str] | None = None, schema: pa.Schema | None = None) -> pa.Table:
     """These columns of a row group (None: all), without those that the file lacks. They are kept, since a file never
     changes. `schema`: fields of structs that it does not name may be left out."""
+    if (rows := unwritten.rows_of(file)) is not None:
+        return rows if names is None else rows.select([name for name in names if name in rows.schema.names])
     there = columns_of(file)
     listed = list(there) if names is None else [name for name in names if name in there]
     held = _kept.of(file, number)
@@ -144,6 +147,30 @@ def beside(rows: pa.Table, others: pa.Table) -> pa.Table:
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
     columns |= dict(zip(others.schema.names, others.columns, strict=True))
     return pa.table(columns)
+
+
+def rows_on_disk(file: str, names: Sequence[str] | None = None) -> pa.Table:
+    """These columns of a file (None: all) as it is, whatever is kept of it; of one that is not written yet, as it will
+    be."""
+    if (rows := unwritten.rows_of(file)) is not None:
+        return rows if names is None else rows.select([name for name in names if name in rows.schema.names])
+    fs, path = located(file)
+    with pq.ParquetFile(path, filesystem=fs) as opened_anew:
+        return opened_anew.read(names, use_threads=False)
+
+
+def stage_rows(table: str, file: str, rows: pa.Table) -> None:
+    """As `put_rows`, for a file that belongs to no table yet: one of few rows is written once it is asked for
+    (`unwritten`). Not by a task of Spark, since another process is given the name."""
+
+    def write() -> None:
+        fs, folder = located(file.rpartition("/")[0])
+        fs.create_dir(folder, recursive=True)
+        put_rows(table, file, rows)
+
+    is_few = 0 < rows.num_rows <= row_group_rows(table) and rows.get_total_buffer_size() <= SMALL_BYTES
+    if not (_is_keeping and is_few and unwritten.put(file, rows, write)):
+        write()
 
 
 def put_rows(table: str, file: str, rows: pa.Table) -> None:
@@ -180,6 +207,7 @@ def linked(file: str, name: str) -> None:
 def let_go(files: Iterable[str]) -> None:
     """Nobody is expected to ask for these files again: what is kept of others gets their room."""
     for file in files:
+        unwritten.let_go(file)
         let_footer_go(file)
         let_values_go(file)
         _kept.let_go(file)
@@ -187,7 +215,7 @@ def let_go(files: Iterable[str]) -> None:
 
 def let_go_below(folder: str) -> None:
     """The folder is gone, with its files."""
-    let_go(footers_below(folder))
+    let_go([*unwritten.below(folder), *footers_below(folder)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from rebalance_audit.warehouse import unwritten
+
 
 class WarehouseError(Exception):
     """The warehouse cannot be used as asked: one sentence with the fault, the place and the remedy."""
@@ -31,6 +33,7 @@ class TableGoneError(WarehouseError):
 
 def located(uri: str) -> tuple[pafs.FileSystem, str]:
     """The file system that a path or an object-store URL is on, and its name there."""
+    unwritten.write([uri])
     scheme, has_scheme, path = uri.partition("://")
     if not has_scheme:
         return pafs.LocalFileSystem(), uri
@@ -52,6 +55,7 @@ def relation(files: Sequence[str], *, with_name: bool = False, with_row: bool = 
     """
     from rebalance_audit.warehouse.queries import quoted  # a collector needs no DuckDB
 
+    unwritten.write(files)
     return (
         f"read_parquet([{quoted(files)}], hive_partitioning = false, filename = {str(with_name).lower()}, "
         f"file_row_number = {str(with_row).lower()}, union_by_name = {str(not are_alike).lower()})"

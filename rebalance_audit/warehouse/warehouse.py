@@ -32,7 +32,7 @@ from rebalance_audit.warehouse.delta_tables import known_name
 from rebalance_audit.warehouse.evidence_log import Act, add_news, read_acts, read_head, write_acts
 from rebalance_audit.warehouse.file_sizes import in_order, row_group_rows
 from rebalance_audit.warehouse.footers import row_count_in
-from rebalance_audit.warehouse.kept_columns import let_go, put_rows
+from rebalance_audit.warehouse.kept_columns import let_go, put_rows, stage_rows
 from rebalance_audit.warehouse.lease import lease
 from rebalance_audit.warehouse.notes import content_of, sealed
 from rebalance_audit.warehouse.queries import database
@@ -294,10 +294,9 @@ class Warehouse(Upkeep):
     def staging_file(self, name: str, data: pa.Table) -> Iterator[str]:
         """The rows as a Parquet file that belongs to no table yet; for `replace` and `adopt`."""
         file = f"staging/{uuid.uuid4().hex}.parquet"
-        self._files.make_folder_of(file)
         rows = in_types_of(data, self.schema(name))
         rows = in_order(name, rows) if rows.num_rows > row_group_rows(name) else rows
-        put_rows(name, f"{self.location}/{file}", rows)
+        stage_rows(name, f"{self.location}/{file}", rows)
         try:
             yield f"{self.location}/{file}"
         finally:

@@ -7,9 +7,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from rebalance_audit.warehouse.storage import located
+from rebalance_audit.warehouse.kept_columns import rows_on_disk
 from spark_jobs.group_rows import Place
 
 
@@ -28,7 +27,6 @@ def scope_of(key: str, gone: Iterable[Mapping[str, Any]], files: Sequence[str]) 
     """The keys of the rows that go, and of those that should be."""
     schema = pa.schema([("cluster_id", pa.string()), (key, pa.string())])
     parts = [pa.Table.from_pylist([{name: row[name] for name in schema.names} for row in gone], schema)]
-    for fs, path in map(located, files):
-        parts.append(pq.read_table(path, columns=schema.names, filesystem=fs).select(schema.names))
+    parts += (rows_on_disk(file, schema.names).select(schema.names) for file in files)
     keys = pa.concat_tables(parts).group_by(schema.names).aggregate([])
     return keys.sort_by([(name, "ascending") for name in schema.names])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from rebalance_audit.domain.detect import DEFAULT_OF, LimitsOf
+from rebalance_audit.warehouse import unwritten
 from rebalance_audit.warehouse.footers import row_count_in
 from rebalance_audit.warehouse.queries import expect_small
 from rebalance_audit.warehouse.spreading import Spread
@@ -174,6 +175,9 @@ def row_count(files: Sequence[str]) -> int:
 
 
 def size_of(file: str) -> int:
+    """Its bytes; 0 of a file that is not written yet, since its rows are in this process."""
+    if unwritten.is_waiting(file):
+        return 0
     fs, path = located(file)
     return int(fs.get_file_info(path).size)
 

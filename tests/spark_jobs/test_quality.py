@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rebalance_audit.domain import tables
+from rebalance_audit.warehouse import unwritten
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
@@ -154,6 +155,7 @@ def test_a_stage_that_breaks_a_law_commits_nothing_and_readers_keep_what_they_ha
 
         def spoilt(written: Any) -> dict[str, list[str]]:
             files = files_by_table(written)
+            unwritten.write(files["silver.measured_rebalance"])
             for file in files["silver.measured_rebalance"]:
                 rows = pq.read_table(file)
                 at = rows.schema.get_field_index("trigger")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rebalance_audit.warehouse import footers, kept_columns, known_values
+from rebalance_audit.warehouse import footers, kept_columns, known_values, unwritten
 from rebalance_audit.warehouse.arrow_tables import narrow_schema, rows_to_table
 from rebalance_audit.warehouse.footers import columns_of, footer
 from rebalance_audit.warehouse.kept_columns import chosen_rows, let_go, let_go_below, linked, put_rows, row_group
@@ -91,9 +91,10 @@ def test_a_file_that_left_its_table_is_kept_no_longer(tmp_path: Path) -> None:
     (old,), version = warehouse.files("gold.group"), warehouse.version("gold.group")
     after = rows_to_table("gold.group", [{"cluster_id": "lab", "group_id": "a", "state": "Stable"}])
     with warehouse.staging_file("gold.group", after) as staged:
-        assert footers._footers.of(staged)
+        assert unwritten.is_waiting(staged)
         warehouse.replace("gold.group", [staged], keys)
     (new,) = warehouse.files("gold.group")
+    assert not unwritten.is_waiting(staged)
     assert [footers._footers.of(file) is not None for file in (old, staged, new)] == [False, False, True]
     assert [bool(kept_columns._kept.of(file, 0)) for file in (old, staged, new)] == [False, False, True]
     # Who reads an older version reads its files again.

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
+from rebalance_audit.warehouse.kept_columns import rows_on_disk
 from spark_jobs.commits import joining, shares
 from spark_jobs.commits.partial_marks import PARTIAL_MARK
 from spark_jobs.engine import LocalEngine
@@ -49,7 +50,7 @@ def joined_in(folder: Path, rows: list[dict[str, Any]]) -> list[list[tuple[Any, 
         task = shares.joining_shares(str(folder), shared)
         written = files_by_table(engine.spread(pa.Table.from_batches([share]), task, WRITTEN))
         assert not {"replaced", "again"} & set(written)
-        tables = [pq.read_table(file) for file in written.get("silver.commit_mark", [])]
+        tables = [rows_on_disk(file) for file in written.get("silver.commit_mark", [])]
         table = pa.concat_tables([arrow_schema("silver.commit_mark").empty_table(), *tables])
         listed = table.select(["cluster_id", "group_id", "topic", "first_offset", "last_offset", "commit_count"])
         held.append(list(zip(*listed.to_pydict().values(), strict=True)))
