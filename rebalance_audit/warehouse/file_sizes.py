@@ -14,6 +14,8 @@ APPENDED: Final = frozenset({"silver.group_event", "silver.undecoded"})
 """Beside bronze, the tables in which no row is ever replaced."""
 ASKED_FOR_GROUPS: Final = frozenset({"silver.group_event"})
 """Of these, the tables that each run asks for a few groups, most often for what is not long ago."""
+INSTANT_OF: Final = dict.fromkeys(ASKED_FOR_GROUPS, ("at_ms",))
+"""The column of these tables in whose order the rows of a group are."""
 _WIDE = frozenset({"silver.rebalance", "silver.measured_rebalance"})
 JOINED_ROWS: Final = 100
 """The rows that are left of small files are joined into files of at most this many rows. The next commits that remove a
@@ -100,8 +102,7 @@ def leading_column(table: str) -> str:
 
 def in_order(table: str, rows: pa.Table) -> pa.Table:
     """The rows, those of a group together, then in the order of time where that is asked for, else of the key."""
-    instant = ("at_ms",) if table in ASKED_FOR_GROUPS else ()
-    columns = dict.fromkeys((leading_column(table), *instant, *tables.BY_NAME[table].key))
+    columns = dict.fromkeys((leading_column(table), *INSTANT_OF.get(table, ()), *tables.BY_NAME[table].key))
     flat = [name for name in columns if not pa.types.is_nested(rows.schema.field(name).type)]
     return rows.sort_by([(name, "ascending") for name in flat])
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +21,14 @@ import pyarrow.parquet as pq
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse.arrow_tables import whole
-from rebalance_audit.warehouse.file_sizes import ASKED_FOR_GROUPS, in_order, is_appended, leading_column, most_rows
+from rebalance_audit.warehouse.file_sizes import (
+    ASKED_FOR_GROUPS,
+    INSTANT_OF,
+    in_order,
+    is_appended,
+    leading_column,
+    most_rows,
+)
 from rebalance_audit.warehouse.footers import footer
 from rebalance_audit.warehouse.kept_columns import put_rows
 from rebalance_audit.warehouse.row_groups import (
@@ -54,6 +61,9 @@ _AT_ONCE = 4
 _TASKS = 8
 """At most so many join the files of a tier."""
 _FILE = pa.schema([("file", pa.string())])
+
+Bound: TypeAlias = tuple[Any, ...]
+"""A value of the table's leading column, or one of that and an instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +144,17 @@ class Portion:
     """Rows of some files that are in memory at once."""
 
     files: Sequence[str]
-    low: Any = None
-    high: Any = None
-    """Only rows with a value from `low` on and below `high` in the table's leading column; None: no bound."""
+    low: Bound | None = None
+    high: Bound | None = None
+    """Only rows from `low` on and below `high`; None: no bound."""
 
 
 def joined(table: str, portions: Iterable[Portion], schema: pa.Schema, joined_rows: int) -> Iterator[pa.Table]:
     """The rows of these portions, each in the order of the groups, in tables of so many rows but for the last one."""
-    by = leading_column(table)
+    by = _order_of(table)
     waiting = schema.empty_table()
     for portion in portions:
-        parts = [part for file in portion.files for part in _between(file, schema, by, portion.low, portion.high)]
+        parts = [part for file in portion.files for part in _between(file, schema, by, portion)]
         waiting = pa.concat_tables([waiting, in_order(table, pa.concat_tables([schema.empty_table(), *parts]))])
         while waiting.num_rows >= joined_rows:
             yield waiting.slice(0, joined_rows)
@@ -159,16 +169,19 @@ def portions_of(table: str, files: Sequence[str], joined_rows: int) -> list[Port
         first = tables.BY_NAME[table].key[0]
         in_order_of_rows = sorted(files, key=lambda file: (least_text(file, first), file))
         return list(map(Portion, _cut_by_rows(in_order_of_rows, joined_rows)))
-    by = leading_column(table)
-    bounds = _cuts(files, by, joined_rows * _AT_ONCE)
+    by = _order_of(table)
+    # Where a group is parted in time, too, so that of a long history not all is in memory, there need not be more.
+    bounds = _cuts(files, by, joined_rows * (_AT_ONCE if len(by) == 1 else 1))
+    within = [Portion(files, low, high) for low, high in zip([None, *bounds], [*bounds, None], strict=True)]
     return [
-        Portion([file for file in files if _may_be_within(file, by, low, high)], low, high)
-        for low, high in zip([None, *bounds], [*bounds, None], strict=True)
+        replace(portion, files=[file for file in files if list(_row_groups_of(file, by, portion))])
+        for portion in within
     ]
 
 
-def _may_be_within(file: str, by: str, low: Any, high: Any) -> bool:
-    return not all(held.is_outside(low, high) for held in held_in(file, by))
+def _order_of(table: str) -> Sequence[str]:
+    """The columns whose order cuts rows into portions."""
+    return (leading_column(table), *INSTANT_OF.get(table, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,31 +229,54 @@ def _cut_by_rows(files: Sequence[str], rows_at_once: int) -> Iterator[list[str]]
         yield some
 
 
-def _cuts(files: Sequence[str], by: str, rows_at_once: int) -> list[Any]:
-    """Values of the column that cut the rows into parts of about so many."""
-    starts: list[tuple[Any, int]] = []
+def _cuts(files: Sequence[str], by: Sequence[str], rows_at_once: int) -> list[Bound]:
+    """Values of the columns that cut the rows into parts of about so many."""
+    starts: list[tuple[Bound, int]] = []
     for file in files:
-        starts += [(held.first, held.row_count) for held in held_in(file, by) if held.first is not None]
-    cuts: list[Any] = []
+        for leading, *instants in zip(*(held_in(file, column) for column in by), strict=True):
+            firsts = (leading.first, *(held.first for held in instants))
+            if leading.first is not None:
+                is_one = leading.first == leading.last and None not in firsts
+                starts.append((firsts if is_one else firsts[:1], leading.row_count))
+    cuts: list[Bound] = []
     count = 0
-    for value, rows in sorted(starts):
-        if count >= rows_at_once and (not cuts or value > cuts[-1]):
-            cuts.append(value)
+    for start, rows in sorted(starts):
+        if count >= rows_at_once and (not cuts or start > cuts[-1]):
+            cuts.append(start)
             count = 0
         count += rows
     return cuts
 
 
-def _between(file: str, schema: pa.Schema, by: str, low: Any, high: Any) -> Iterator[pa.Table]:
-    """Rows of a file with values from `low` on and below `high`; None: no bound. Null is lower than any."""
+def _row_groups_of(file: str, by: Sequence[str], portion: Portion) -> Iterator[int]:
+    """The row groups of the file that may have rows of the portion."""
+    low, high = portion.low or (None,), portion.high or (None,)
+    beyond = f"{high[0]}\0" if len(high) > 1 else high[0]  # the least text that is greater
+    for number, (leading, *instants) in enumerate(zip(*(held_in(file, column) for column in by), strict=True)):
+        if leading.is_outside(low[0], beyond):
+            continue
+        is_one = leading.first == leading.last and not leading.may_be_any and not leading.may_be_null
+        from_ms, until_ms = (b[1] if len(b) > 1 and b[0] == leading.first else None for b in (low, high))
+        if not (is_one and any(instant.is_outside(from_ms, until_ms) for instant in instants)):
+            yield number
+
+
+def _between(file: str, schema: pa.Schema, by: Sequence[str], portion: Portion) -> Iterator[pa.Table]:
+    """The rows of a file that are of the portion."""
     fs, path = located(file)
     with pq.ParquetFile(path, filesystem=fs, metadata=footer(file)) as opened:
-        for number, held in enumerate(held_in(file, by)):
-            if held.is_outside(low, high):
-                continue
+        for number in _row_groups_of(file, by, portion):
             rows = whole(opened.read_row_group(number, use_threads=False), schema)
-            if low is not None:
-                rows = rows.filter(pc.greater_equal(rows[by], low))
-            if high is not None:
-                rows = rows.filter(pc.fill_null(pc.less(rows[by], high), low is None))
+            if portion.low is not None:
+                rows = rows.filter(_from(rows, by, portion.low))
+            if portion.high is not None:
+                rows = rows.filter(pc.invert(_from(rows, by, portion.high)))
             yield rows
+
+
+def _from(rows: pa.Table, by: Sequence[str], bound: Bound) -> pa.ChunkedArray:
+    """Whether each row is not below the bound. Null is lower than any value."""
+    if len(bound) == 1:
+        return pc.fill_null(pc.greater_equal(rows[by[0]], bound[0]), False)
+    is_later = pc.and_kleene(pc.equal(rows[by[0]], bound[0]), pc.greater_equal(rows[by[1]], bound[1]))
+    return pc.fill_null(pc.or_kleene(pc.greater(rows[by[0]], bound[0]), is_later), False)

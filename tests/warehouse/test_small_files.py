@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit.domain.tables import BY_NAME
 from rebalance_audit.warehouse import small_files
-from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
+from rebalance_audit.warehouse.file_sizes import in_order
 from rebalance_audit.warehouse.footers import footer
-from rebalance_audit.warehouse.small_files import LARGE_AT_ONCE, LARGE_FILES, RUNS, SMALL_FILES, tiers_of
+from rebalance_audit.warehouse.small_files import (
+    LARGE_AT_ONCE,
+    LARGE_FILES,
+    RUNS,
+    SMALL_FILES,
+    joined,
+    portions_of,
+    tiers_of,
+)
 from rebalance_audit.warehouse.spreading import Spread, SpreadOf, in_this_process
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import LocalEngine
@@ -122,6 +133,32 @@ def test_joined_events_are_in_the_order_of_time_within_a_group(tmp_path: Path) -
     assert [(row["group_id"], row["at_ms"]) for row in read] == [
         (group_id, at_ms) for group_id in ("a", "b", None) for at_ms in range(SMALL_FILES)
     ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_group_of_a_long_history_is_joined_in_pieces_of_time(seed: int, tmp_path: Path) -> None:
+    random, schema = Random(seed), arrow_schema("silver.group_event")
+    files, rows = [], []
+    for number in range(12):
+        of_file = [
+            {
+                "cluster_id": "c", "group_id": random.choice((*"aaaaaaaabbc", None)), "ref": f"{number}-{at}",
+                "at_ms": random.choice((None, *[number * 10 + random.randrange(25)] * 9)),
+            }
+            for at in range(20)
+        ]  # fmt: skip
+        rows += of_file
+        files.append(str(tmp_path / f"{number}.parquet"))
+        table = rows_to_table("silver.group_event", of_file)
+        pq.write_table(in_order("silver.group_event", table) if number % 3 else table, files[-1], row_group_size=4)
+    portions = portions_of("silver.group_event", files, 20)
+    read = [list(joined("silver.group_event", [portion], schema, 1_000)) for portion in portions]
+    refs = [ref for of_portion in read for part in of_portion for ref in part["ref"].to_pylist()]
+    assert sorted(refs) == sorted(row["ref"] for row in rows), "each row once"
+    assert max(part.num_rows for of_portion in read for part in of_portion) < 100, "of 240, most of them one group's"
+    firsts = [[(g or "", at or -1) for g, at in zip(*(part[n].to_pylist() for n in ("group_id", "at_ms")), strict=True)]
+              for of_portion in read for part in of_portion]  # fmt: skip
+    assert all(max(one) <= min(other) for one, other in pairwise(firsts))
 
 
 def test_runs_are_merged_into_one_in_the_order_of_the_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
