@@ -47,6 +47,9 @@ from spark_jobs.task_files import Flags, Numbers, batches_of, numbers_of, parted
 _NOTHING = pa.record_batch({"cluster_id": pa.array([], pa.string())})
 _NO_CLUSTER = -1 << 62
 _ROWS_AT_ONCE = 2_000
+_HELD_AT_MOST = 20_000
+"""So many rows wait in a task that reads, however many buckets they are for. To pack few takes as long as to pack
+2,000."""
 BUCKET_ROWS = 10_000
 """A cluster of more rebalances is parted, where its groups let it."""
 
@@ -235,20 +238,22 @@ def packing(shared: Callable[[], tuple[ClusterReader, SmallTables]]) -> ArrowTas
     def pack(work: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader, _ = shared()
         waiting: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
+        held: Counter[tuple[int, str]] = Counter()
         for named in (row for some in work for row in some.to_pylist()):
             if not named["file"]:
                 yield parcel(named["row_group"], 0, "", _NOTHING)
                 continue
             for rows, buckets in reader.rows(named):
                 for bucket, part in parted(rows, buckets):
-                    of_bucket = waiting[bucket, named["table"]]
-                    of_bucket.append(part)
-                    if sum(map(len, of_bucket)) >= _ROWS_AT_ONCE:
-                        yield from _packed(bucket, named["table"], of_bucket)
-                        of_bucket.clear()
+                    key = bucket, named["table"]
+                    waiting[key].append(part)
+                    held[key] += len(part)
+                    if held[key] >= _ROWS_AT_ONCE or held.total() > _HELD_AT_MOST:
+                        most = max(held, key=held.__getitem__)
+                        del held[most]
+                        yield from _packed(*most, waiting.pop(most))
         for (bucket, table), of_bucket in waiting.items():
-            if of_bucket:
-                yield from _packed(bucket, table, of_bucket)
+            yield from _packed(bucket, table, of_bucket)
 
     return pack
 

@@ -100,6 +100,7 @@ def _append(warehouse: Warehouse, table: str, rows: list[dict[str, Any]]) -> Non
 @pytest.fixture(autouse=True)
 def any_cluster_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "BUCKET_ROWS", 1)
+    monkeypatch.setattr(reading, "_HELD_AT_MOST", 40)
     monkeypatch.setattr(by_id, "_BUCKET_ROWS", 7)
 
 

@@ -22,7 +22,7 @@ from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import LocalEngine
 from spark_jobs.group_rows import INSTANTS
-from spark_jobs.incidents import tables
+from spark_jobs.incidents import reading, tables
 from spark_jobs.incidents.around import StoredCluster
 from spark_jobs.incidents.known import KnownIncidents
 from spark_jobs.incidents.tables import incident_tables
@@ -125,14 +125,19 @@ def whole(
     return as_stored, rows_to_table("gold.mark", [mark_row(m) for m in marks]).sort_by("mark_id").to_pylist()
 
 
-few_or_many = pytest.mark.parametrize("few_groups", [tables.FEW_GROUPS, 0], ids=["around the news", "since the news"])
+few_or_many = pytest.mark.parametrize(
+    ("few_groups", "rows_of_a_part"),
+    [(tables.FEW_GROUPS, reading.BUCKET_ROWS), (0, reading.BUCKET_ROWS), (0, 1)],
+    ids=["around the news", "since the news", "since the news, in parts"],
+)
 
 
 @few_or_many
 def test_hour_by_hour_the_tables_come_to_what_everything_at_once_gives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_groups: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_groups: int, rows_of_a_part: int
 ) -> None:
     monkeypatch.setattr(tables, "FEW_GROUPS", few_groups)
+    monkeypatch.setattr(reading, "BUCKET_ROWS", rows_of_a_part)
     stories = [a_life("orders"), a_life("refunds")]
     history = Published(tmp_path, monkeypatch)
     for hour in (1, 9.02, 9.05, 10, 18.01, 18.05, 27.05, 27.1, 27.3, 30, 40.01, 41, 48):
@@ -149,6 +154,8 @@ def test_news_bit_by_bit_come_to_what_everything_at_once_gives(
 ) -> None:
     random = Random(seed)
     stories, moves = a_fleet(random)
+    if seed % 2:
+        monkeypatch.setattr(reading, "BUCKET_ROWS", 1)  # many news are worked out in parts
     history = Published(tmp_path, monkeypatch)
     at_s = 0.0
     while at_s < 7.5 * HOUR_S:
@@ -319,10 +326,11 @@ def test_time_alone_makes_a_fault_of_a_broker_that_of_the_members(
 
 @few_or_many
 def test_findings_stay_with_their_incidents_where_nobody_knows_when_a_rebalance_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_groups: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_groups: int, rows_of_a_part: int
 ) -> None:
     """Then the news may be from the beginning of all times, and a margin before that."""
     monkeypatch.setattr(tables, "FEW_GROUPS", few_groups)
+    monkeypatch.setattr(reading, "BUCKET_ROWS", rows_of_a_part)
     orders, refunds = GroupStory("orders").joins("c1", "c2", at_s=0), GroupStory("refunds").joins("c3", "c4", at_s=0)
     orders.vanishes("c1", at_s=HOUR_S)
     unknown: dict[str, Any] = dict.fromkeys(INSTANTS)
