@@ -22,6 +22,8 @@ PARCEL = pa.schema([("bucket", pa.int32()), ("slice", pa.int32()), ("kind", pa.s
 """Thousands of rows as Arrow bytes in one. `kind` tells the task that folds what rows they are."""
 SPARK_FROM_BYTES = 16 << 20
 """This process needs about as long for news of this many bytes of Parquet as Spark needs to start."""
+_FEW_ROWS = 100
+"""So few are not compressed in a parcel."""
 ENGINES = ("auto", "spark", "local")
 
 
@@ -72,8 +74,10 @@ class LocalEngine:
 
 def parcel(bucket: int, slice_: int, kind: str, rows: pa.RecordBatch) -> pa.RecordBatch:
     sink = pa.BufferOutputStream()
-    # A tenth of the bytes, and more quickly than Spark would press them.
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+    # A tenth of the bytes, and more quickly than Spark would press them. Of few rows it takes longer to begin with each
+    # of 157 columns than to copy it: five take 0.2 ms to write and read in place of 2.3.
+    compression = "lz4" if rows.num_rows > _FEW_ROWS else None
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as stream:
         stream.write_batch(rows)
     content = pa.array([bytes(sink.getvalue())], pa.binary())
     arrays = [pa.array([bucket], pa.int32()), pa.array([slice_], pa.int32()), pa.array([kind]), content]
