@@ -26,6 +26,7 @@ from rebalance_audit.warehouse.known_footers import NOTES as FOOTERS
 from rebalance_audit.warehouse.warehouse import Warehouse, WarehouseError
 from spark_jobs.belonging import NOTES, belonging
 from spark_jobs.decoding.log_files import NOTE as LOG_FILE_ENDS
+from spark_jobs.kept_votes import NOTE as CLOCK_VOTES
 from spark_jobs.landed import LandedFiles
 from spark_jobs.metadata_log import OF_CONTROLLERS
 from spark_jobs.plan import PUBLISH, STAGES
@@ -264,7 +265,11 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str, group_id: str) -> None
         elif name == "floors":
             note["groups"] = [place for place in note["groups"] if place != [cluster_id, group_id]]
             warehouse.remember(name, note)
-        elif name in (*NOTES, *FOOTERS, LOG_FILE_ENDS) or name.startswith(JUST_IN) or is_named(group_id, note):
+        elif (
+            name in (*NOTES, *FOOTERS, LOG_FILE_ENDS)
+            or name.startswith((JUST_IN, CLOCK_VOTES))
+            or is_named(group_id, note)
+        ):
             warehouse.forget(name)  # what a stage remembers costs only work when it is lost
 
 

@@ -16,6 +16,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import NOTES
 from spark_jobs.decoding.log_files import NOTE as LOG_FILE_ENDS
 from spark_jobs.erasing import RECORD, SENT, UNDER_WAY, begun_in, erase_subject, forget_messages, is_named, naming
+from spark_jobs.kept_votes import NOTE as CLOCK_VOTES
 
 _BY_CLUSTER = ("reconstruct", "reassign", "detect", "publish")
 """Notes of stages whose parts are tables by cluster, or lists of (cluster, group, when). Without them a stage would
@@ -66,7 +67,7 @@ def _forget_beside(warehouse: Warehouse, cluster_id: str) -> None:
         elif (
             not note
             or name in (*NOTES, *FOOTERS, LOG_FILE_ENDS)
-            or name.startswith(JUST_IN)
+            or name.startswith((JUST_IN, CLOCK_VOTES))
             or is_named(cluster_id, note)
         ):
             warehouse.forget(name)  # what a stage remembers costs only work when it is lost

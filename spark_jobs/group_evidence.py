@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -16,10 +17,11 @@ from rebalance_audit.warehouse.spreading import in_this_process
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import kept_votes
-from spark_jobs.clock_votes import all_votes, with_news
+from spark_jobs.clock_news import with_news
+from spark_jobs.clock_votes import all_votes
+from spark_jobs.day_votes import LostVotes
 from spark_jobs.kept_folds import folded
-from spark_jobs.kept_votes import Votes
-from spark_jobs.node_pairs import NodePairs, Voting
+from spark_jobs.node_tallies import NodeReading, Versions, Voting
 
 Clocks = dict[str, dict[str, NodeClock]]
 """By cluster and node."""
@@ -28,36 +30,45 @@ Clocks = dict[str, dict[str, NodeClock]]
 def node_clocks(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> Clocks:
     """The clock of every node with log events."""
     found: Clocks = defaultdict(dict)
-    for known in node_pairs(warehouse, event_version, source_version):
+    for known in node_readings(warehouse, event_version, source_version):
         found[known.cluster_id][known.node] = known.clock
     return dict(found)
 
 
 _VOTING: WeakKeyDictionary[Warehouse, Voting] = WeakKeyDictionary()
-"""The pairs that were read last: four stages of a run need them at the same versions, and most news adds no vote."""
+"""What was worked out last: four stages of a run need it at the same versions, and most news adds no vote."""
 
 
-def node_pairs(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodePairs]:
-    """Pairs of the nodes whose logs name groups, and of those whose zone is configured."""
+def node_readings(warehouse: Warehouse, event_version: int | None, source_version: int | None) -> list[NodeReading]:
+    """Of the nodes whose logs name groups, and of those whose zone is configured."""
     asked = (
         warehouse.version("silver.group_event") if event_version is None else event_version,
         warehouse.version("bronze.source") if source_version is None else source_version,
     )
-    known = _VOTING.get(warehouse)
-    spread_of = warehouse.spread_of
-    if known is None and (votes := kept_votes.kept(warehouse, asked)) is not None:
-        known = Voting(*votes, noted=votes.versions[0])
-        known.work_out(known.names)
-    if known is not None and known.versions != asked:
-        spread_of = in_this_process  # a process that goes on does not start Spark for a node that is new
-        known = with_news(warehouse, known, asked)
-    if known is None:
-        known = all_votes(warehouse, asked, spread_of)
-    _VOTING[warehouse] = known
+    known = _VOTING[warehouse] = _voting(warehouse, asked)
     if warehouse.is_writing and known.is_late:
-        kept_votes.keep(warehouse, Votes(known.versions, known.nodes, known.zones, known.votes))
-        known.noted, known.unnoted_rows = asked[0], 0
-    return known.pairs
+        kept_votes.keep(warehouse, known)
+    return known.readings
+
+
+def _voting(warehouse: Warehouse, asked: Versions) -> Voting:
+    spread_of = warehouse.spread_of
+    for known in _before(warehouse, asked):
+        if known.versions == asked:
+            return known
+        spread_of = in_this_process  # a process that goes on does not start Spark for a zone that is new
+        with suppress(LostVotes):
+            if (now := with_news(warehouse, known, asked)) is not None:
+                return now
+    return all_votes(warehouse, asked, spread_of)
+
+
+def _before(warehouse: Warehouse, asked: Versions) -> Iterator[Voting]:
+    """What this process knows, then what is kept."""
+    if (known := _VOTING.pop(warehouse, None)) is not None:
+        yield known
+    if (known := kept_votes.kept(warehouse, asked)) is not None:
+        yield known
 
 
 def settings_of(clocks: Clocks) -> dict[str, Any]:

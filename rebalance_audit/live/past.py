@@ -18,7 +18,7 @@ from rebalance_audit.live.group_memory import MOST_EVENTS, GroupPast
 from rebalance_audit.live.memory import ClusterPast
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import belonging
-from spark_jobs.group_evidence import node_clocks, node_pairs, seen_until_ms
+from spark_jobs.group_evidence import node_clocks, node_readings, seen_until_ms
 from spark_jobs.incidents.known import KnownIncidents
 from spark_jobs.incidents.rows import moves_of
 from spark_jobs.incidents.since import cluster_rows, reaching_back
@@ -64,7 +64,7 @@ class WarehousePast:
             seen_until_ms=seen,
             routes=homes.routes.get(cluster_id, {}),
             clocks=node_clocks(opened, None, None).get(cluster_id, {}),
-            zones={p.node: p.zone for p in node_pairs(opened, None, None) if p.cluster_id == cluster_id and p.zone},
+            zones={p.node: p.zone for p in node_readings(opened, None, None) if p.cluster_id == cluster_id and p.zone},
             topic_names=self._topic_names(),
             rows=rows,
             since_ms=since_ms,

@@ -55,7 +55,7 @@ from spark_jobs.clock_steps import with_steps
 from spark_jobs.coverage import ledger
 from spark_jobs.due_groups import CALM_ROWS, Calm, due_places, with_ends
 from spark_jobs.eras import EraStart, era_row, next_starts, starts, with_eras
-from spark_jobs.group_evidence import node_pairs, seen_until_ms
+from spark_jobs.group_evidence import node_readings, seen_until_ms
 from spark_jobs.group_rows import GroupReader, Place, places_table, rows_with
 from spark_jobs.histories import GroupFold, ObjectsByTable, histories
 from spark_jobs.incidents.rows import OF_MOVEMENTS
@@ -271,15 +271,15 @@ def _contradictions(context: Run, batch: Batch) -> list[ContradictionCount]:
 def _clocks(context: Run, batch: Batch, seen: dict[str, int]) -> list[ClockReading]:
     return [
         ClockReading(
-            cluster_id=pairs_of_node.cluster_id,
-            node=pairs_of_node.node,
-            zone=pairs_of_node.zone,
-            clock=pairs_of_node.clock,
-            first_ref=pairs_of_node.first_ref,
-            last_at_ms=seen.get(pairs_of_node.cluster_id, 0),
+            cluster_id=reading.cluster_id,
+            node=reading.node,
+            zone=reading.zone,
+            clock=reading.clock,
+            first_ref=reading.first_ref,
+            last_at_ms=seen.get(reading.cluster_id, 0),
         )
-        for pairs_of_node in node_pairs(context.warehouse, batch.until[EVENTS], batch.until["bronze.source"])
-        if pairs_of_node.first_ref is not None
+        for reading in node_readings(context.warehouse, batch.until[EVENTS], batch.until["bronze.source"])
+        if reading.first_ref is not None
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from rebalance_audit.domain.gather.clock_tally import REACH_MS
 from rebalance_audit.domain.gather.clocks import instants_of
 from rebalance_audit.domain.gather.groups import event_of_row
 from rebalance_audit.domain.model import GroupRecord
@@ -17,7 +19,8 @@ from rebalance_audit.warehouse.spreading import ArrowTask, in_this_process
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from spark_jobs.clock_votes import all_votes
-from spark_jobs.kept_votes import Versions
+from spark_jobs.day_votes import DAY_MS
+from spark_jobs.node_tallies import Versions
 from tests.spark_jobs.arrivals import deliver, landed
 
 GOLDEN = (
@@ -63,19 +66,20 @@ def test_tasks_find_the_votes_that_the_driver_finds(decoded: Warehouse) -> None:
     by_driver = all_votes(decoded, versions(decoded), in_this_process)
     by_tasks = all_votes(decoded, versions(decoded), spread_of)  # type: ignore[arg-type]
     assert asked == [sum(Path(file).stat().st_size for file in decoded.files("silver.group_event"))]
-    assert by_tasks.pairs == by_driver.pairs
-    assert sum(len(found.pairs) for found in by_tasks.pairs) > 100
-    for cluster_id in by_driver.names:
-        assert by_tasks.votes.of(cluster_id).voters == by_driver.votes.of(cluster_id).voters
-        found, expected = (votes.votes.of(cluster_id).answers for votes in (by_tasks, by_driver))
-        assert {number: sorted(said) for number, said in found.items()} == {
-            number: sorted(said) for number, said in expected.items()
-        }
+    assert by_tasks.readings == by_driver.readings
+    assert sum(reading.clock.pair_count for reading in by_tasks.readings) > 100
+    assert by_tasks.votes.days == by_driver.votes.days
+    for cluster_id in by_driver.tallies:
+        for day in by_driver.votes.days:
+            found, expected = (votes.votes.of(cluster_id, day) for votes in (by_tasks, by_driver))
+            assert found.voters == expected.voters
+            assert found.answers.keys() == expected.answers.keys()
+            assert Counter(found.pairs()) == Counter(expected.pairs())
 
 
 def test_what_is_written_beside_records_answers_as_the_records_do(decoded: Warehouse) -> None:
     votes = all_votes(decoded, versions(decoded), in_this_process).votes
-    expected: dict[tuple[str, str, int], list[object]] = {}
+    expected: dict[tuple[str, str, int], list[tuple[object, int]]] = {}
     for row in decoded.read("silver.group_event", None, "source_kind = 'record'").to_pylist():
         event = event_of_row(row)
         assert isinstance(event, GroupRecord)
@@ -84,9 +88,15 @@ def test_what_is_written_beside_records_answers_as_the_records_do(decoded: Wareh
             expected.setdefault((row["cluster_id"], *subject[1:]), []).append((subject, at_ms))
     answered = 0
     for cluster_id in sorted({number[0] for number in expected}):
-        for number, said in votes.of(cluster_id).answers.items():
-            assert sorted(said) == sorted(expected.get(number, []))  # type: ignore[type-var]
-            answered += bool(said)
+        for day in sorted(votes.days):
+            for number, said in votes.of(cluster_id, day).answers.items():
+                near = [
+                    (subject, at_ms)
+                    for subject, at_ms in expected.get((cluster_id, *number), [])
+                    if abs(at_ms - day * DAY_MS - DAY_MS // 2) <= DAY_MS // 2 + REACH_MS
+                ]
+                assert Counter(said) == Counter(near)
+                answered += bool(said)
     assert answered > 20
 
 
@@ -94,4 +104,4 @@ def test_without_lines_there_are_no_votes_to_find(tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
     records = [{"cluster_id": "c", "group_id": "g", "ref": "record:t-0@1", "source_kind": "record", "kind": "odd"}]
     warehouse.append("silver.group_event", rows_to_table("silver.group_event", records))
-    assert all_votes(warehouse, versions(warehouse), lambda _: in_tasks).pairs == []
+    assert all_votes(warehouse, versions(warehouse), lambda _: in_tasks).readings == []

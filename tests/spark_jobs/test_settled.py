@@ -21,8 +21,8 @@ from ingest.landing import Landing
 from rebalance_audit.domain.gather.windows import reconstruct_in_windows
 from rebalance_audit.warehouse import short_lived_rows, small_files, upkeep
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs import kept_votes, pipeline
-from spark_jobs.group_evidence import node_pairs
+from spark_jobs import kept_votes, node_tallies, pipeline
+from spark_jobs.group_evidence import node_readings
 from spark_jobs.stages import reconstruct
 from tests.spark_jobs.arrivals import Landed, by_place, cut, deliver, gold, landed, rows_of
 
@@ -268,20 +268,18 @@ def test_all_stages_at_every_step_change_single_rows_and_say_the_same(
     monkeypatch.setattr(small_files, "RUNS", 2)
     monkeypatch.setattr(small_files, "_APPENDED_TIERS", (2, 4, 8))
     monkeypatch.setattr(small_files, "LARGE_FILES", 2)
-    monkeypatch.setattr(kept_votes, "BEHIND", 2)
+    monkeypatch.setattr(node_tallies, "BEHIND", 2)
     warehouse = Warehouse.open(tmp_path, create=True)
     joins: list[str] = []
     for at, flush in enumerate(long_lives):
         deliver(warehouse, f"flush-{at}", flush)
         run(warehouse, reached=lambda point: joins.append(point) if point.endswith(":joined") else None)
-        kept, noted = node_pairs(warehouse, None, None), node_pairs(Warehouse.open(tmp_path), None, None)
+        kept, noted = node_readings(warehouse, None, None), node_readings(Warehouse.open(tmp_path), None, None)
         with monkeypatch.context() as without_note:
             without_note.setattr(kept_votes, "kept", lambda *_: None)
-            read_anew = node_pairs(Warehouse.open(tmp_path), None, None)
+            read_anew = node_readings(Warehouse.open(tmp_path), None, None)
         for found in (kept, noted):
-            assert [p.pairs for p in found] == [p.pairs for p in read_anew]
-            said = [[(p.node, p.zone, p.first_ref, p.clock) for p in each] for each in (found, read_anew)]
-            assert said[0] == said[1]
+            assert found == read_anew
     assert {"silver.measured_rebalance:joined", "gold.rebalance:joined"} <= set(joins)
     assert any("/run1-" in file for file in warehouse.files("silver.group_event"))
     assert gold(warehouse) | {table: rows_of(warehouse, table) for table in SILVER} == expected
@@ -299,7 +297,7 @@ def test_the_note_of_votes_keeps_up_with_a_version_of_many_events(
 
     first = noted_after(0)
     assert noted_after(1) == first, "few events came"
-    monkeypatch.setattr(kept_votes, "BEHIND_ROWS", 100)
+    monkeypatch.setattr(node_tallies, "BEHIND_ROWS", 100)
     assert noted_after(2) == warehouse.version("silver.group_event"), "those of two flushes are more"
     assert noted_after(3) < (warehouse.version("silver.group_event") or 0), "and it begins anew"
 
