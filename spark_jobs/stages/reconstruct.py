@@ -35,7 +35,7 @@ from spark_jobs.belonging import Belonging, homes_of_nameless
 from spark_jobs.commits.shown import groups_shown_anew
 from spark_jobs.engine import ArrowTask, Engine
 from spark_jobs.group_evidence import Clocks, node_clocks, settings_of
-from spark_jobs.group_rows import GROUP, Place, places_table
+from spark_jobs.group_rows import GROUP, Place, literal, places_table
 from spark_jobs.metadata_log import logged_topic_names
 from spark_jobs.parcel_plan import ParcelPlan, Start, StoredEvidence, evidence_of, plan_of
 from spark_jobs.parcels import groups_in, packing
@@ -131,15 +131,9 @@ def _newly_named(context: Run, batch: Batch, names: TopicNames) -> set[Place]:
     clusters = [cluster_id for cluster_id, known in names.items() if known != before.get(cluster_id, [])]
     if not clusters:
         return set()
-    listed = ", ".join("?" for _ in clusters)
-    rows = context.warehouse.read(
-        "silver.group_event",
-        GROUP.names,
-        f"source_kind = 'record' AND kind <> 'GroupMetadata' AND cluster_id IN ({listed})",
-        clusters,
-        version=batch.until["silver.group_event"],
-    )
-    return _places(rows.group_by(GROUP.names).aggregate([]))
+    listed = ", ".join(map(literal, clusters))
+    where = f"source_kind = 'record' AND kind <> 'GroupMetadata' AND cluster_id IN ({listed})"
+    return _places(_events_with(context, batch, GROUP.names, where))
 
 
 def _connect_topics(homes: Belonging) -> dict[str, dict[str, list[str]]]:
@@ -196,18 +190,21 @@ def _placed_anew(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -
         nodes = [n for n, clock in by_node.items() if clocks_before.get(cluster_id, {}).get(n, clock) != clock]
         if not nodes:
             continue
-        listed = ", ".join("?" for _ in nodes)
-        rows = context.warehouse.read(
-            "silver.group_event", ["group_id", "ref"], f"cluster_id = ? AND node IN ({listed})", [cluster_id, *nodes],
-            version=batch.until["silver.group_event"],
-        )  # fmt: skip
-        homes_of = homes.routes.get(cluster_id, {})
+        of_nodes = f"cluster_id = {literal(cluster_id)} AND node IN ({', '.join(map(literal, nodes))})"
+        found |= _places(_events_with(context, batch, GROUP.names, f"{of_nodes} AND group_id IS NOT NULL"))
+        homes_of, lines = homes.routes.get(cluster_id, {}), homes.lines.get(cluster_id, {})
         found |= {(cluster_id, group) for node in nodes for group in homes_of.get(f"node:{node}", ())}
-        for row in rows.to_pylist():
-            if row["group_id"] is not None:
-                found.add((cluster_id, row["group_id"]))
-            found |= {(cluster_id, g) for g in homes.lines.get(cluster_id, {}).get(row["ref"], ())}
+        if lines:
+            for ref in _events_with(context, batch, ["ref"], f"{of_nodes} AND group_id IS NULL")["ref"].to_pylist():
+                found |= {(cluster_id, group) for group in lines.get(ref, ())}
     return found
+
+
+def _events_with(context: Run, batch: Batch, columns: Sequence[str], where: str) -> pa.Table:
+    """These columns of the events, each row of them once: of all events they may be too much for the memory."""
+    table = "silver.group_event"
+    files = context.warehouse.files(table, batch.until[table])
+    return context.warehouse.read_files(table, files, columns, where, distinct=True)
 
 
 def _places(groups: pa.Table) -> set[Place]:
