@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.model import Finding, Rebalance
 from rebalance_audit.domain.publish.groups import DAY_MS, HOUR_MS, READS, group_row, of_open_findings
-from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, distinct
 from spark_jobs.copied_rows import written_in
 from spark_jobs.ended_eras import ended_eras, sums_before
 from spark_jobs.engine import Engine
@@ -29,7 +29,7 @@ _REBALANCES, _FINDINGS = "silver.measured_rebalance", "silver.finding"
 def groups_in(*parts: pa.Table) -> pa.Table:
     """Each group once."""
     keys = pa.concat_tables([part.cast(GROUP) for part in parts])
-    return keys.filter(pc.is_valid(keys["group_id"])).group_by(GROUP.names).aggregate([])
+    return distinct(keys.filter(pc.is_valid(keys["group_id"])), GROUP.names)
 
 
 def moving_groups(context: Run, batch: Batch) -> Iterator[pa.Table]:

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain.kinds import Outcome, RebalanceKind
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, no_rows, whole
-from rebalance_audit.warehouse.footers import row_group_bytes
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, distinct, no_rows, whole
 from rebalance_audit.warehouse.kept_columns import row_group
 from rebalance_audit.warehouse.known_footers import known
-from rebalance_audit.warehouse.row_groups import row_groups_of
+from rebalance_audit.warehouse.row_groups import held_in, row_groups_of
 from spark_jobs.group_rows import GROUP, INSTANTS
 
 _REBALANCES = "silver.measured_rebalance"
@@ -50,7 +49,7 @@ def groups_within(files: Sequence[str], bounds: Mapping[str, tuple[int, int]]) -
     after, until = of_clusters[coded.indices.to_numpy()].T
     at_ms = times["counted_at_ms"].fill_null(-1).to_numpy()
     is_within = (at_ms > after) & (at_ms <= until) & times["counted_at_ms"].is_valid().to_numpy()
-    return times.filter(pa.array(is_within)).select(GROUP.names).group_by(GROUP.names).aggregate([]).cast(GROUP)
+    return distinct(times.filter(pa.array(is_within)), GROUP.names).cast(GROUP)
 
 
 def counts_within(
@@ -125,7 +124,7 @@ def _spans(file: str) -> list[int] | None:
 
 @functools.lru_cache(maxsize=1_024)
 def _times_of(file: str) -> pa.Table:
-    parts = [whole(row_group(file, at, _STORED.names), _STORED) for at in range(len(row_group_bytes(file)))]
+    parts = [whole(row_group(file, at, _STORED.names), _STORED) for at in range(len(held_in(file, "group_id")))]
     rows = pa.concat_tables([no_rows(_STORED), *parts])
     at_ms = pc.coalesce(*(rows[name] for name in INSTANTS))
     counted = pc.coalesce(*(rows[name] for name in ("assigned_at_ms", "ended_at_ms", "joined_at_ms", "started_at_ms")))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rebalance_audit.warehouse.arrow_tables import no_rows
+from rebalance_audit.warehouse.arrow_tables import distinct, no_rows
 from rebalance_audit.warehouse.delta_tables import DeltaTables
 from rebalance_audit.warehouse.storage import folder_of
 
@@ -101,7 +101,7 @@ class Changes(DeltaTables):
         files = fresh if known.issuperset(fresh) else current
         sources = [[f"{self._uri(name)}/{c.keys_file}"] if c.keys_file else list(c.added) for c in changes]
         found = [self._few_rows(name, source, schema) for source in sources if source]
-        keys = pa.concat_tables([no_rows(schema), *found]).group_by(list(columns)).aggregate([]).cast(schema)
+        keys = distinct(pa.concat_tables([no_rows(schema), *found]), columns).cast(schema)
         return RowChanges(keys, files)
 
     def changed_keys(
@@ -125,7 +125,7 @@ class Changes(DeltaTables):
             groups += [list(c.added) for c in changes if not c.keys_file and c.added]
         read = self._few_rows if where is None else partial(self._rows, where=where, distinct=True)
         found = [read(name, files, schema) for files in groups if files]
-        return pa.concat_tables([no_rows(schema), *found]).group_by(list(columns)).aggregate([]).cast(schema)
+        return distinct(pa.concat_tables([no_rows(schema), *found]), columns).cast(schema)
 
 
 def _only_adds(actions: Sequence[Mapping[str, Any]]) -> bool:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
+from rebalance_audit.warehouse.arrow_tables import rows_in_order
 from rebalance_audit.warehouse.row_groups import ROW_GROUP_ROWS, SOON_REPLACED_ROWS, is_soon_replaced
 
 APPENDED: Final = frozenset({"silver.group_event", "silver.undecoded"})
@@ -104,7 +105,8 @@ def in_order(table: str, rows: pa.Table) -> pa.Table:
     """The rows, those of a group together, then in the order of time where that is asked for, else of the key."""
     columns = dict.fromkeys((leading_column(table), *INSTANT_OF.get(table, ()), *tables.BY_NAME[table].key))
     flat = [name for name in columns if not pa.types.is_nested(rows.schema.field(name).type)]
-    return rows.sort_by([(name, "ascending") for name in flat])
+    places = pc.sort_indices(rows.select(flat), sort_keys=[(name, "ascending") for name in flat])
+    return rows_in_order(rows, places.to_numpy())
 
 
 def soon_replaced(table: str, rows: pa.Table | pa.RecordBatch) -> pa.BooleanArray | pa.ChunkedArray:

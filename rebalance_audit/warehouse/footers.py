@@ -136,8 +136,8 @@ def row_count_in(file: str) -> int:
 @functools.lru_cache(maxsize=1 << 15)
 def row_group_bytes(file: str) -> tuple[int, ...]:
     """The bytes of each row group of a file, uncompressed; of one that is not written yet, those in memory."""
-    if (rows := unwritten.rows_of(file)) is not None:
-        return (rows.nbytes,)
+    if (waiting := unwritten.byte_count_of(file)) is not None:
+        return (waiting,)
     metadata = footer(file)
     return tuple(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_audit.warehouse.arrow_tables import no_rows, whole
+from rebalance_audit.warehouse.arrow_tables import distinct, no_rows, whole
 from rebalance_audit.warehouse.comparing import agreeing, differing_rows, hash_of, is_few, of_keys
 from rebalance_audit.warehouse.comparing_on_disk import Places, compared_on_disk
 from rebalance_audit.warehouse.file_sizes import JOINED_ROWS, in_order, leading_column, most_rows, soon_replaced
@@ -85,7 +85,7 @@ def differing(
             placed, schema, pa.concat_tables([no_rows(schema), *parts]), keys, since, columns, own
         )
         changed = pa.concat_tables([gone.select(columns), new.select(columns)])
-        changed = changed.group_by(columns).aggregate([]) if columns else changed
+        changed = distinct(changed, columns) if columns else changed
         places = _by_file(gone)
         is_all_new = len(new_at) == sum(part.num_rows for part in parts)
         fresh = data if is_all_new and not isinstance(data, pa.Table) else _chosen(parts, data, _by_part(parts, new_at))

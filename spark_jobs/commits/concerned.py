@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
+from rebalance_audit.warehouse.arrow_tables import distinct
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least, row_count_of, row_groups_of
 from rebalance_audit.warehouse.storage import relation
@@ -91,7 +92,7 @@ def _with_records(parts: Sequence[pa.Table], event_files: Sequence[str]) -> pa.T
 
 
 def groups_in(concerned: pa.Table) -> pa.Table:
-    return concerned.group_by(GROUP.names).aggregate([]).select(GROUP.names)
+    return distinct(concerned, GROUP.names)
 
 
 def records_of(context: Run, groups: pa.Table, bound: Least | None = None) -> pa.Table:

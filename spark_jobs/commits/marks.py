@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.records import decode_record
 from rebalance_audit.domain.wire import DecodeError
-from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, distinct
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least, held_in
 from rebalance_audit.warehouse.storage import relation
@@ -98,7 +98,7 @@ def commit_marks(
         return
     groups = groups_in(concerned)
     if uncertain.num_rows:
-        groups = pa.concat_tables([groups, uncertain.select(GROUP.names)]).group_by(GROUP.names).aggregate([])
+        groups = distinct(pa.concat_tables([groups, uncertain.select(GROUP.names)]), GROUP.names)
         group_records = records_of(context, groups)
         boundaries = boundaries_of(group_records)
     least = None if uncertain.num_rows else least_of(last_records(concerned, group_records))
@@ -119,7 +119,7 @@ def commit_marks(
             joined = joining.join(db)
     # Most are no one's yet: named all the same, so that few files are asked for them.
     keys = pa.concat_tables([joined.replaced, joined.rows.select(joining.KEY.names)])
-    keys = keys.group_by(joining.KEY.names).aggregate([])
+    keys = distinct(keys, joining.KEY.names)
     done = None if files is None else batch.transaction
     context.replace("silver.commit_mark", joined.rows, keys, batch.batch_id, done)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rebalance_audit.domain import tables
 from rebalance_audit.domain.reconstruct.standstills import LEAST_MS, MISSED_COMMITS, OPEN_AFTER_MS, SLACK_MS
-from rebalance_audit.warehouse.arrow_tables import arrow_schema
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, distinct
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import Least
 from spark_jobs.commits.group_records import records_of_groups
@@ -36,7 +36,7 @@ def groups_shown_anew(context: Run, batch: Batch) -> set[Place]:
         named = warehouse.changed_keys(_MARKS, GROUP.names, None, until)
         return set(zip(*(named[name].to_pylist() for name in GROUP.names), strict=True))
     changed = warehouse.changed_keys(_MARKS, _KEY, since, until)
-    groups = changed.group_by(GROUP.names).aggregate([]).select(GROUP.names).cast(GROUP)
+    groups = distinct(changed, GROUP.names).cast(GROUP)
     try:
         before = rows_of_groups(warehouse, _MARKS, _COLUMNS, groups, version=since, bound=from_first_changed(changed))
         now = rows_of_groups(warehouse, _MARKS, _COLUMNS, groups, version=until, bound=_that_may_be_silent(before))

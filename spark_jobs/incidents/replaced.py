@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from rebalance_audit.warehouse.arrow_tables import distinct
 from rebalance_audit.warehouse.kept_columns import rows_on_disk
 from spark_jobs.group_rows import Place
 
@@ -28,5 +29,5 @@ def scope_of(key: str, gone: Iterable[Mapping[str, Any]], files: Sequence[str]) 
     schema = pa.schema([("cluster_id", pa.string()), (key, pa.string())])
     parts = [pa.Table.from_pylist([{name: row[name] for name in schema.names} for row in gone], schema)]
     parts += (rows_on_disk(file, schema.names).select(schema.names) for file in files)
-    keys = pa.concat_tables(parts).group_by(schema.names).aggregate([])
+    keys = distinct(pa.concat_tables(parts), schema.names)
     return keys.sort_by([(name, "ascending") for name in schema.names])

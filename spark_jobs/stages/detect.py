@@ -48,7 +48,7 @@ from rebalance_audit.domain.incidents.around import NOTHING_NEW
 from rebalance_audit.domain.incidents.era_ends import storm_at_end
 from rebalance_audit.domain.metadata import METADATA_TOPIC
 from rebalance_audit.domain.model import ConnectTask, Finding, Rebalance, record_ref, to_row
-from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.arrow_tables import distinct, rows_to_table
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.row_groups import files_from
 from spark_jobs.clock_steps import with_steps
@@ -154,7 +154,7 @@ def _groups(context: Run, batch: Batch, seen: Mapping[str, int], calm: Calm) -> 
         parts.append(rows_with(warehouse, REBALANCES, GROUP, {"outcome": ["open"]}, batch.until[REBALANCES]))
         due, over = due_places(context, batch, seen, _limits_text(context), calm)
         parts.append(places_table(due))
-    groups = pa.concat_tables(parts).group_by(GROUP).aggregate([]).sort_by([(c, "ascending") for c in GROUP])
+    groups = distinct(pa.concat_tables(parts), GROUP).sort_by([(c, "ascending") for c in GROUP])
     return groups, over.difference(zip(*(groups[name].to_pylist() for name in GROUP), strict=True))
 
 

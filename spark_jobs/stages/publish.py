@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from rebalance_audit.domain import tables
 from rebalance_audit.warehouse import comparing
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, distinct, rows_to_table
 from rebalance_audit.warehouse.comparing import differing_rows
 from rebalance_audit.warehouse.footers import row_group_bytes
 from rebalance_audit.warehouse.kept_columns import row_group
@@ -302,7 +302,7 @@ def _few_changed(context: Run, table: str, want: Wanted, columns: list[str]) -> 
     if found is None:
         return None
     differing = [rows.select(want.key).take(pa.array(at)) for rows, at in zip((was, now), found, strict=True)]
-    keys = pa.concat_tables(differing).group_by(want.key).aggregate([])
+    keys = distinct(pa.concat_tables(differing), want.key)
     return keys, now.take(pa.array(comparing.of_keys(now, keys, None)))
 
 

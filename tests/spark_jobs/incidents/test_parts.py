@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from rebalance_audit.domain.detect import DEFAULT_OF, detect_group
@@ -19,6 +18,7 @@ from rebalance_audit.domain.model import Finding, to_row
 from rebalance_audit.domain.publish.leader_moves import LeaderMove, leader_move_row
 from rebalance_audit.domain.reassign.model import Reassignment, reassignment_row
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.kept_columns import rows_on_disk
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import LocalEngine
@@ -88,7 +88,7 @@ class Cluster:
                 warehouse, versions, moves, {CLUSTER: 0}, {CLUSTER: NOW_MS}, DEFAULT_OF, ManyTasks(), staged
             )
             return [
-                sorted((row for file in files for row in pq.read_table(file).to_pylist()), key=lambda row: row[key])
+                sorted((row for file in files for row in rows_on_disk(file).to_pylist()), key=lambda row: row[key])
                 for files, key in ((made.incidents, "incident_id"), (made.marks, "mark_id"))
             ]
 
