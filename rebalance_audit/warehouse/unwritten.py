@@ -16,14 +16,14 @@ MOST_BYTES = 32 << 20
 """Of the rows of all such files together, as Arrow has them."""
 
 
-class _Waiting(NamedTuple):
+class _UnwrittenFile(NamedTuple):
     rows: pa.Table
     byte_count: int
     write: Callable[[], None]
 
 
 _lock = threading.RLock()
-_waiting: dict[str, _Waiting] = {}
+_waiting: dict[str, _UnwrittenFile] = {}
 
 
 def put(file: str, rows: pa.Table, write: Callable[[], None]) -> bool:
@@ -32,7 +32,7 @@ def put(file: str, rows: pa.Table, write: Callable[[], None]) -> bool:
     with _lock:
         if sum(each.byte_count for each in _waiting.values()) + byte_count > MOST_BYTES:
             return False
-        _waiting[file] = _Waiting(rows, byte_count, write)
+        _waiting[file] = _UnwrittenFile(rows, byte_count, write)
         return True
 
 
