@@ -1,5 +1,5 @@
 """Staged files of few rows that nobody wrote yet. A cycle stages two dozen. Most become part of larger files, so only
-their rows are asked for: to write, open and read them took a twelfth of the cycle.
+their rows are asked for: to write, open and read them took a twentieth of the cycle.
 
 A file is written as soon as somebody asks for the file itself.
 """
