@@ -19,11 +19,11 @@ from rebalance_audit.warehouse.arrow_tables import arrow_schema, in_types_of, no
 from rebalance_audit.warehouse.delta_log import OpenTable
 from rebalance_audit.warehouse.evidence_log import actions_in
 from rebalance_audit.warehouse.footers import row_count_in, row_group_bytes
-from rebalance_audit.warehouse.kept_columns import let_go_below, row_group
+from rebalance_audit.warehouse.kept_columns import let_go_below, row_group, rows_on_disk
 from rebalance_audit.warehouse.lease import Lease
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.spreading import SpreadOf, in_this_process
-from rebalance_audit.warehouse.storage import WarehouseError, files_at, folder_of, located, relation
+from rebalance_audit.warehouse.storage import WarehouseError, files_at, folder_of, relation
 from rebalance_audit.warehouse.upgrading import extended
 
 _FEW_FILES, _FEW_ROWS = 32, 5_000
@@ -239,14 +239,9 @@ class DeltaTables:
                 found = db.execute(f"SELECT {listed} FROM {relation(files)}{condition}", list(params)).to_arrow_table()
             except (duckdb.BinderException, duckdb.InvalidInputException):
                 # Files of an older version of the table, which lacked a column.
-                db.register("extended", pa.concat_tables([extended(name, read_parquet(file)) for file in files]))
+                db.register("extended", pa.concat_tables([extended(name, rows_on_disk(file)) for file in files]))
                 found = db.execute(f"SELECT {listed} FROM extended{condition}", list(params)).to_arrow_table()
         return in_types_of(found, schema)
-
-
-def read_parquet(file: str) -> pa.Table:
-    fs, path = located(file)
-    return pq.read_table(path, filesystem=fs)
 
 
 def known_name(name: str) -> str:

@@ -123,7 +123,7 @@ def row_group(file: str, number: int, names: Sequence[str] | None = None, schema
     """These columns of a row group (None: all), without those that the file lacks. They are kept, since a file never
     changes. `schema`: fields of structs that it does not name may be left out."""
     if (rows := unwritten.rows_of(file)) is not None:
-        return rows if names is None else rows.select([name for name in names if name in rows.schema.names])
+        return _columns(rows, names)
     there = columns_of(file)
     listed = list(there) if names is None else [name for name in names if name in there]
     held = _kept.of(file, number)
@@ -149,11 +149,16 @@ def beside(rows: pa.Table, others: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
+def _columns(rows: pa.Table, names: Sequence[str] | None) -> pa.Table:
+    """These columns (None: all), without those that are not there."""
+    return rows if names is None else rows.select([name for name in names if name in rows.schema.names])
+
+
 def rows_on_disk(file: str, names: Sequence[str] | None = None) -> pa.Table:
     """These columns of a file (None: all) as it is, whatever is kept of it; of one that is not written yet, as it will
     be."""
     if (rows := unwritten.rows_of(file)) is not None:
-        return rows if names is None else rows.select([name for name in names if name in rows.schema.names])
+        return _columns(rows, names)
     fs, path = located(file)
     with pq.ParquetFile(path, filesystem=fs) as opened_anew:
         return opened_anew.read(names, use_threads=False)

@@ -15,9 +15,8 @@ from deltalake.transaction import AddAction, RemoveAction
 from rebalance_audit.warehouse.arrow_tables import in_types_of
 from rebalance_audit.warehouse.changes import Changes
 from rebalance_audit.warehouse.delta_commits import DeltaCommits
-from rebalance_audit.warehouse.delta_tables import read_parquet
 from rebalance_audit.warehouse.evidence_log import SAME_ROWS
-from rebalance_audit.warehouse.kept_columns import let_go_below
+from rebalance_audit.warehouse.kept_columns import let_go_below, rows_on_disk
 from rebalance_audit.warehouse.publications import Publications
 from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.small_files import (
@@ -189,7 +188,7 @@ class Upkeep(Publications, Changes, DeltaCommits):
         adds = []
         for path in opened.files:
             file = f"part-{uuid.uuid4().hex}.parquet"
-            self._put_parquet(name, file, extended(read_parquet(self._file_uri(name, path))))
+            self._put_parquet(name, file, extended(rows_on_disk(self._file_uri(name, path))))
             add = self._add_action(name, file)
             adds.append(AddAction(file, add.size, {}, add.modification_time, False, add.stats))
         self._forget(name)
