@@ -101,11 +101,15 @@ def leading_column(table: str) -> str:
     return "group_id" if any(c.name == "group_id" for c in known.columns) else known.key[-1]
 
 
+def order_of(table: str) -> list[str]:
+    """The columns in whose order rows are in files: those of a group together, then by time where that is asked for,
+    else by the key."""
+    return [*dict.fromkeys((leading_column(table), *INSTANT_OF.get(table, ()), *tables.BY_NAME[table].key))]
+
+
 def in_order(table: str, rows: pa.Table) -> pa.Table:
-    """The rows, those of a group together, then in the order of time where that is asked for, else of the key."""
-    columns = dict.fromkeys((leading_column(table), *INSTANT_OF.get(table, ()), *tables.BY_NAME[table].key))
-    flat = [name for name in columns if not pa.types.is_nested(rows.schema.field(name).type)]
-    places = pc.sort_indices(rows.select(flat), sort_keys=[(name, "ascending") for name in flat])
+    by = order_of(table)
+    places = pc.sort_indices(rows.select(by), sort_keys=[(name, "ascending") for name in by])
     return rows_in_order(rows, places.to_numpy())
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -26,14 +26,15 @@ from rebalance_audit.warehouse.file_sizes import (
     INSTANT_OF,
     in_order,
     is_appended,
-    leading_column,
     most_rows,
+    order_of,
 )
 from rebalance_audit.warehouse.footers import footer
 from rebalance_audit.warehouse.kept_columns import put_rows
 from rebalance_audit.warehouse.row_groups import (
     SOON_REPLACED,
     SOON_REPLACED_ROWS,
+    ColumnOfGroup,
     held_in,
     is_soon_replaced,
     is_tail,
@@ -62,8 +63,9 @@ _TASKS = 8
 """At most so many join the files of a tier."""
 _FILE = pa.schema([("file", pa.string())])
 
-Bound: TypeAlias = tuple[Any, ...]
-"""A value of the table's leading column, or one of that and an instant."""
+Bound: TypeAlias = tuple[tuple[Any, ...], ...]
+"""Values of the first columns of those in whose order the table's rows are, each as a tuple of one. Null, which is
+lower than any, is an empty one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ class Portion:
 
 def joined(table: str, portions: Iterable[Portion], schema: pa.Schema, joined_rows: int) -> Iterator[pa.Table]:
     """The rows of these portions, each in the order of the groups, in tables of so many rows but for the last one."""
-    by = _order_of(table)
+    by = order_of(table)
     waiting = schema.empty_table()
     for portion in portions:
         parts = [part for file in portion.files for part in _between(file, schema, by, portion)]
@@ -169,19 +171,13 @@ def portions_of(table: str, files: Sequence[str], joined_rows: int) -> list[Port
         first = tables.BY_NAME[table].key[0]
         in_order_of_rows = sorted(files, key=lambda file: (least_text(file, first), file))
         return list(map(Portion, _cut_by_rows(in_order_of_rows, joined_rows)))
-    by = _order_of(table)
-    # Where a group is parted in time, too, so that of a long history not all is in memory, there need not be more.
-    bounds = _cuts(files, by, joined_rows * (_AT_ONCE if len(by) == 1 else 1))
-    within = [Portion(files, low, high) for low, high in zip([None, *bounds], [*bounds, None], strict=True)]
+    by = order_of(table)
+    bounds = _cuts(files, by, joined_rows * (1 if table in INSTANT_OF else _AT_ONCE))
+    extents = {file: _extents(file, by) for file in files}
     return [
-        replace(portion, files=[file for file in files if list(_row_groups_of(file, by, portion))])
-        for portion in within
+        Portion([file for file in files if any(_may_be_in(extent, low, high) for extent in extents[file])], low, high)
+        for low, high in zip([None, *bounds], [*bounds, None], strict=True)
     ]
-
-
-def _order_of(table: str) -> Sequence[str]:
-    """The columns whose order cuts rows into portions."""
-    return (leading_column(table), *INSTANT_OF.get(table, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,15 +225,15 @@ def _cut_by_rows(files: Sequence[str], rows_at_once: int) -> Iterator[list[str]]
         yield some
 
 
+def _held_of(file: str, by: Sequence[str]) -> Iterator[tuple[ColumnOfGroup, ...]]:
+    """The statistics of these columns in each row group of a file."""
+    return zip(*(held_in(file, column) for column in by), strict=True)
+
+
 def _cuts(files: Sequence[str], by: Sequence[str], rows_at_once: int) -> list[Bound]:
-    """Values of the columns that cut the rows into parts of about so many."""
-    starts: list[tuple[Bound, int]] = []
-    for file in files:
-        for leading, *instants in zip(*(held_in(file, column) for column in by), strict=True):
-            firsts = (leading.first, *(held.first for held in instants))
-            if leading.first is not None:
-                is_one = leading.first == leading.last and None not in firsts
-                starts.append((firsts if is_one else firsts[:1], leading.row_count))
+    """Values of the columns that cut the rows into parts of about so many. One group may have a long history, so it is
+    cut, too."""
+    starts = [(start, held[0].row_count) for file in files for held in _held_of(file, by) if (start := _start(held))]
     cuts: list[Bound] = []
     count = 0
     for start, rows in sorted(starts):
@@ -248,24 +244,51 @@ def _cuts(files: Sequence[str], by: Sequence[str], rows_at_once: int) -> list[Bo
     return cuts
 
 
-def _row_groups_of(file: str, by: Sequence[str], portion: Portion) -> Iterator[int]:
-    """The row groups of the file that may have rows of the portion."""
-    low, high = portion.low or (None,), portion.high or (None,)
-    beyond = f"{high[0]}\0" if len(high) > 1 else high[0]  # the least text that is greater
-    for number, (leading, *instants) in enumerate(zip(*(held_in(file, column) for column in by), strict=True)):
-        if leading.is_outside(low[0], beyond):
-            continue
-        is_one = leading.first == leading.last and not leading.may_be_any and not leading.may_be_null
-        from_ms, until_ms = (b[1] if len(b) > 1 and b[0] == leading.first else None for b in (low, high))
-        if not (is_one and any(instant.is_outside(from_ms, until_ms) for instant in instants)):
-            yield number
+def _start(held: Sequence[ColumnOfGroup]) -> Bound:
+    """The least values in a row group, as far as it has one of each column before. Null is passed over."""
+    start: list[tuple[Any, ...]] = []
+    for of_column in held:
+        if of_column.first is None:
+            break
+        start.append((of_column.first,))
+        if of_column.first != of_column.last:
+            break
+    return tuple(start)
+
+
+def _extents(file: str, by: Sequence[str]) -> list[tuple[Bound, Bound]]:
+    """Of each row group of a file the first and the last place that a row of it may have, as far as that is known."""
+    return list(map(_extent, _held_of(file, by)))
+
+
+def _extent(held: Sequence[ColumnOfGroup]) -> tuple[Bound, Bound]:
+    first: list[tuple[Any, ...]] = []
+    last: list[tuple[Any, ...]] = []
+    for of_column in held:
+        if of_column.may_be_any:
+            break
+        has_null = of_column.may_be_null or of_column.first is None
+        first.append(() if has_null else (of_column.first,))
+        last.append(() if of_column.last is None else (of_column.last,))
+        if first[-1] != last[-1]:
+            break
+    return tuple(first), tuple(last)
+
+
+def _may_be_in(extent: tuple[Bound, Bound], low: Bound | None, high: Bound | None) -> bool:
+    """Whether a row group of this extent may have rows from `low` on and below `high`."""
+    first, last = extent
+    is_below = low is not None and last < low[: len(last)]
+    return not is_below and (high is None or first[: len(high)] < high)
 
 
 def _between(file: str, schema: pa.Schema, by: Sequence[str], portion: Portion) -> Iterator[pa.Table]:
     """The rows of a file that are of the portion."""
     fs, path = located(file)
     with pq.ParquetFile(path, filesystem=fs, metadata=footer(file)) as opened:
-        for number in _row_groups_of(file, by, portion):
+        for number, extent in enumerate(_extents(file, by)):
+            if not _may_be_in(extent, portion.low, portion.high):
+                continue
             rows = whole(opened.read_row_group(number, use_threads=False), schema)
             if portion.low is not None:
                 rows = rows.filter(_from(rows, by, portion.low))
@@ -276,7 +299,9 @@ def _between(file: str, schema: pa.Schema, by: Sequence[str], portion: Portion) 
 
 def _from(rows: pa.Table, by: Sequence[str], bound: Bound) -> pa.ChunkedArray:
     """Whether each row is not below the bound. Null is lower than any value."""
-    if len(bound) == 1:
-        return pc.fill_null(pc.greater_equal(rows[by[0]], bound[0]), False)
-    is_later = pc.and_kleene(pc.equal(rows[by[0]], bound[0]), pc.greater_equal(rows[by[1]], bound[1]))
-    return pc.fill_null(pc.or_kleene(pc.greater(rows[by[0]], bound[0]), is_later), False)
+    *firsts, (last, (least,)) = zip(by, bound, strict=False)
+    found = pc.greater_equal(rows[last], least)
+    for column, (value,) in reversed(firsts):
+        is_same = pc.and_kleene(pc.equal(rows[column], value), found)
+        found = pc.or_kleene(pc.greater(rows[column], value), is_same)
+    return pc.fill_null(found, False)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -159,6 +160,27 @@ def test_a_group_of_a_long_history_is_joined_in_pieces_of_time(seed: int, tmp_pa
     firsts = [[(g or "", at or -1) for g, at in zip(*(part[n].to_pylist() for n in ("group_id", "at_ms")), strict=True)]
               for of_portion in read for part in of_portion]  # fmt: skip
     assert all(max(one) <= min(other) for one, other in pairwise(firsts))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_long_history_of_wide_rows_is_joined_piece_by_piece(seed: int, tmp_path: Path) -> None:
+    random, schema = Random(seed), arrow_schema(REBALANCE)
+    files = []
+    for number in range(16):
+        of_file = [
+            a_row(0, is_final=True) | {"cluster_id": random.choice("ccccd"), "rebalance_id": f"{random.random()}/{at}"}
+            for at in range(25)
+        ]
+        files.append(str(tmp_path / f"{number}.parquet"))
+        table = rows_to_table(REBALANCE, of_file)
+        pq.write_table(in_order(REBALANCE, table) if number % 4 else table, files[-1], row_group_size=5)
+    rows = pa.concat_tables(map(pq.read_table, files))
+    portions = portions_of(REBALANCE, files, 10)
+    read = [sum(part.num_rows for part in joined(REBALANCE, [portion], schema, 1_000)) for portion in portions]
+    assert max(read) <= 200, "of 400 of one group"
+    parts = [*joined(REBALANCE, portions, schema, 10)]
+    assert [part.num_rows for part in parts] == [10] * 40
+    assert pa.concat_tables(parts).equals(in_order(REBALANCE, rows).cast(schema)), "as all of them at once"
 
 
 def test_runs_are_merged_into_one_in_the_order_of_the_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
