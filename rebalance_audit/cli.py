@@ -6,6 +6,7 @@ Data on stdout, everything else on stderr. Exit status 0 ok, 1 error, 2 usage, 3
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import signal
 import sys
@@ -130,6 +131,30 @@ def main(argv: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, _unwind)
     arrow_alone()
     sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def script() -> None:
+    """The command `rebalance-audit`: `main`, and a quick end. To free every object takes a tenth of a short run's time,
+    and the system takes the memory back anyhow."""
+    status: list[int] = []
+    atexit.register(_leave, status)  # registered first: so it comes after all that libraries close when a process ends
+    try:
+        main()
+    except SystemExit as ended:
+        status.append(ended.code if isinstance(ended.code, int) else EXIT_ERROR)
+        raise
+
+
+def _leave(status: Sequence[int]) -> None:
+    """Nothing where an error nobody caught ends the process, or where output is lost: Python itself says so."""
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # closed by whoever began this
+                stream.flush()
+    except (OSError, ValueError):
+        return
+    if status:
+        os._exit(status[0])
 
 
 def _unwind(number: int, frame: FrameType | None) -> None:
@@ -274,4 +299,4 @@ def sentence_for(error: Exception) -> str | None:
 
 
 if __name__ == "__main__":
-    main()
+    script()
