@@ -5,7 +5,8 @@
 
 The storm rebalances 200 times a second. For each size it grows to so many rebalances in runs of a step; then come
 runs over one second of it, the same as rounds of `watch` that may wait, and, to compare, runs over one rebalance of
-another group alone. CPU seconds are medians of this process, MB the most that a stage held.
+another group alone. CPU seconds are medians of this process, MB the most that a stage held, or what came after the
+stages (`joins`: files are joined, the log of evidence is written).
 
 `--hour` is the storm from its begin, as `watch` takes it: each ten seconds of it, and rebalances of five other groups,
 are one round of one process. Rounds may wait, but for those that `watch` would let judge loud groups. Lines for each
@@ -23,6 +24,8 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
+import pyarrow as pa
+
 from bench.growing_cluster import GrowingCluster
 from ingest.landing import Landing
 from rebalance_audit.commands.watching.live import OTHERS_S, SHARE_OF_OTHERS
@@ -30,7 +33,9 @@ from rebalance_audit.commands.watching.rounds import give_memory_back
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline, plan
 
-STAGES = [stage.name for stage in plan.STAGES]
+JOINS = "joins"
+"""What comes after the stages: files are joined."""
+STAGES = [*(stage.name for stage in plan.STAGES), JOINS]
 OTHERS = 100
 APART_MS = 5
 ROUND_S = 10
@@ -54,13 +59,13 @@ class StormRun:
         return sum(self.cpu_s.values())
 
     def note(self, stage: str, what: str) -> None:
-        if what == "started":
-            Path("/proc/self/clear_refs").write_text("5")  # the most from here on
-            self._started = time.process_time()
-        else:
+        if what != "started":
             self.cpu_s[stage] = time.process_time() - self._started
             self.most_mb[stage] = _memory_mb("VmHWM")
-            self.published_s = time.monotonic() - self._began
+            if stage == plan.PUBLISH.name:
+                self.published_s = time.monotonic() - self._began
+        Path("/proc/self/clear_refs").write_text("5")  # the most from here on
+        self._started = time.process_time()
 
 
 def _memory_mb(what: str) -> int:
@@ -71,6 +76,7 @@ def _memory_mb(what: str) -> int:
 def one_run(warehouse: Warehouse, *, may_wait: bool = False) -> StormRun:
     spent = StormRun()
     pipeline.run(warehouse, progress=spent.note, engine="local", may_wait=may_wait)
+    spent.note(JOINS, "ended")
     return spent
 
 
@@ -119,6 +125,7 @@ def main() -> None:
     arguments.add_argument("--hour", action="store_true", help="the storm from its begin, in rounds of ten seconds")
     arguments.add_argument("--seconds", type=int, default=3_600, help="so much of the hour")
     given = arguments.parse_args()
+    pa.set_memory_pool(pa.system_memory_pool())  # as `watch` does
     print(f"{'rebalances of the storm':>24}" + "".join(f"{name:>15}" for name in STAGES) + f"{'all':>15}   (CPU s, MB)")
     with tempfile.TemporaryDirectory(prefix="bench-storm-") as folder:
         place = given.warehouse or folder

@@ -85,6 +85,8 @@ class StoredCluster:
         """Findings of open incidents: what is over by now has a last moment long ago."""
         self._incidents: pa.Table | None = None
         self._since_ms = 0
+        self._made: dict[str, KnownIncident] = {}
+        """Those of these incidents that were asked for: one of a long storm is not made twice."""
 
     def storms(self, groups: Collection[str]) -> Mapping[str, StormBefore]:
         caused = {m.rebalance_id for m in self._leader_moves if m.is_cause or m.is_failure_before}
@@ -195,7 +197,7 @@ class StoredCluster:
         if apart:
             group_count, plan_count = (pc.list_value_length(stored[c]) for c in ("group_ids", "reassignment_ids"))
             chosen |= pc.or_(pc.equal(group_count, 0), pc.greater(plan_count, 0)).to_numpy()
-        return self._known(stored.filter(pa.array(chosen)))
+        return self._known(stored, chosen)
 
     def of_things(self, things: Collection[str], from_ms: int) -> list[KnownIncident]:
         if not things:
@@ -203,7 +205,7 @@ class StoredCluster:
         stored = self._stored(from_ms)
         listed = ("rebalance_ids", "finding_ids", "reassignment_ids")
         chosen = functools.reduce(operator.or_, (_with_any(stored[column], things) for column in listed))
-        return self._known(stored.filter(pa.array(chosen)))
+        return self._known(stored, chosen)
 
     def _stored(self, from_ms: int) -> pa.Table:
         """Incidents that are open or end at this moment or later. Asked several times of the same moment."""
@@ -211,11 +213,15 @@ class StoredCluster:
             shown = shown_incidents(self._warehouse, ["cluster_id", *_KNOWN], from_ms)
             self._incidents = rows_where(shown, pc.equal(shown["cluster_id"], self._cluster_id))
             self._since_ms = from_ms
+            self._made.clear()
         return self._incidents
 
-    def _known(self, rows: pa.Table) -> list[KnownIncident]:
-        found = [
-            KnownIncident(
+    def _known(self, stored: pa.Table, chosen: npt.NDArray[np.bool_]) -> list[KnownIncident]:
+        """The chosen ones of these rows."""
+        ids = stored["incident_id"].filter(pa.array(chosen)).to_pylist()
+        is_made = pc.is_in(stored["incident_id"], pa.array(list(self._made), pa.string())).to_numpy()
+        for row in stored.filter(pa.array(chosen & ~is_made)).to_pylist():
+            self._made[row["incident_id"]] = KnownIncident(
                 incident_id=row["incident_id"],
                 group_ids=frozenset(row["group_ids"]),
                 rebalance_ids=frozenset(row["rebalance_ids"]),
@@ -225,8 +231,7 @@ class StoredCluster:
                 last_at_ms=row["last_at_ms"],
                 is_open=row["status"] == "open",
             )
-            for row in rows.to_pylist()
-        ]
+        found = [self._made[incident_id] for incident_id in ids]
         self._shown.update(*(known.finding_ids for known in found if known.is_open))
         return found
 

@@ -106,10 +106,12 @@ def ending(
         for until_ms, group_id, began_ms in ends_of_waiting(moves, partial(limits, cluster_id)):
             if before_ms[cluster_id] <= until_ms < now_ms.get(cluster_id, 0):
                 yield cluster_id, group_id, began_ms
-    columns = ["cluster_id", "group_ids", "rebalance_ids", "reassignment_ids", "first_at_ms", "last_at_ms"]
-    for row in shown_incidents(warehouse, columns).to_pylist():
+    columns = ["cluster_id", "group_ids", "reassignment_ids", "last_at_ms"]
+    shown = shown_incidents(warehouse, [*columns, "rebalance_ids"])
+    rebalance_counts = pc.list_value_length(shown["rebalance_ids"]).to_pylist()  # of a storm the ids are very many
+    for row, rebalance_count in zip(shown.select(columns).to_pylist(), rebalance_counts, strict=True):
         cluster_id, reassignments = row["cluster_id"], row["reassignment_ids"]
-        if not row["rebalance_ids"] and not reassignments:
+        if not rebalance_count and not reassignments:
             continue
         before, now = before_ms.get(cluster_id), now_ms.get(cluster_id, 0)
         quiet_ms = {limits(cluster_id, group_id).quiet_ms for group_id in row["group_ids"]}

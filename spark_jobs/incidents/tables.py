@@ -103,8 +103,34 @@ def _around_news(
     limits: LimitsOf,
     folder: str,
 ) -> Incidents:
-    """The incidents that news of few groups can change, cluster by cluster. `changed_ms`: the instant of each group's
-    earliest changed rebalance, where one changed."""
+    """The incidents that news of few groups can change. `changed_ms`: the instant of each group's earliest changed
+    rebalance, where one changed."""
+    rows, gone = _rows_around(warehouse, versions, leader_moves, news, changed_ms, now_ms, limits)
+    writer = TaskWriter(folder)
+    for table, of_table in rows.items():
+        for batch in of_table.to_batches():
+            writer.add(table, batch)
+    written = files_by_table(pa.Table.from_batches(list(writer.written()), WRITTEN))
+    incidents, marks = written.get("gold.incident", []), written.get("gold.mark", [])
+    return Incidents(
+        incidents,
+        scope_of("incident_id", gone["gold.incident"], incidents),
+        marks,
+        scope_of("mark_id", gone["gold.mark"], marks),
+    )
+
+
+def _rows_around(
+    warehouse: Warehouse,
+    versions: Mapping[str, int],
+    leader_moves: pa.Table,
+    news: Mapping[str, Mapping[str | None, int]],
+    changed_ms: Mapping[Place, int],
+    now_ms: Mapping[str, int],
+    limits: LimitsOf,
+) -> tuple[dict[str, pa.Table], dict[str, list[dict[str, Any]]]]:
+    """By table the rows that should be there, cluster by cluster, and the keys of those that go. What they were made
+    from is let go before they are written: of a long storm each rebalance has its id in it several times."""
     rows: dict[str, list[dict[str, Any]]] = {"gold.incident": [], "gold.mark": []}
     gone: dict[str, list[dict[str, Any]]] = {"gold.incident": [], "gold.mark": []}
     tasks, moves = (open_tasks(warehouse, versions), moves_of(leader_moves)) if news else ({}, {})
@@ -128,18 +154,7 @@ def _around_news(
         rows["gold.mark"] += map(mark_row, found.marks)
         gone["gold.incident"] += ({"cluster_id": cluster_id, "incident_id": k.incident_id} for k in found.gone)
         gone["gold.mark"] += _marks_around(warehouse, cluster_id, of_groups.keys(), found)
-    writer = TaskWriter(folder)
-    for table, of_table in rows.items():
-        for batch in rows_to_table(table, of_table).to_batches():
-            writer.add(table, batch)
-    written = files_by_table(pa.Table.from_batches(list(writer.written()), WRITTEN))
-    incidents, marks = written.get("gold.incident", []), written.get("gold.mark", [])
-    return Incidents(
-        incidents,
-        scope_of("incident_id", gone["gold.incident"], incidents),
-        marks,
-        scope_of("mark_id", gone["gold.mark"], marks),
-    )
+    return {table: rows_to_table(table, of_table) for table, of_table in rows.items()}, gone
 
 
 def _reassignments_of(

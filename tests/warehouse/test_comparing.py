@@ -38,6 +38,16 @@ def test_null_is_no_empty_list_and_nan_no_other_value_than_nan() -> None:
     assert found(stored, table(("a", float("nan"), None), ("b", None, []))) == ([1], [1])
 
 
+def test_nan_is_no_other_value_however_deep_it_is() -> None:
+    schema = pa.schema([("key", pa.string()), ("costs", pa.list_(pa.struct([("seconds", pa.float64())])))])
+    stored, same, other = (
+        pa.Table.from_pylist([{"key": "a", "costs": [{"seconds": of} for of in costs]}], schema)
+        for costs in ((float("nan"), 1.0), (float("nan"), 1.0), (float("nan"), 2.0))
+    )
+    assert found(stored, same) == ([], [])
+    assert found(stored, other) == ([0], [0])
+
+
 def test_where_a_key_occurs_twice_nothing_is_said() -> None:
     assert found(table(("a", 1.0, None), ("a", 2.0, None)), table()) is None
 

@@ -54,8 +54,9 @@ class KnownIncident:
     is_open: bool
 
     @property
-    def things(self) -> frozenset[str]:
-        return self.rebalance_ids | self.reassignment_ids | self.finding_ids
+    def things(self) -> tuple[frozenset[str], ...]:
+        """Not in one set: of a long storm that would be a large one more."""
+        return self.rebalance_ids, self.reassignment_ids, self.finding_ids
 
     @classmethod
     def of(cls, incident: Incident) -> KnownIncident:
@@ -144,7 +145,7 @@ def incidents_around(
         if over:
             rows = replace(rows, findings=[of for of in rows.findings if of[1].finding_id not in over])
         together, alone = troubles_in(rows)
-        things = frozenset().union(*(known.things for known in gone.values()))
+        things = frozenset().union(*(ids for known in gone.values() for ids in known.things))
         chosen = [t for t in together if _is_of(t, news, apart=apart) or not things.isdisjoint(_things([t], []))]
         left = [
             (group_id, finding)

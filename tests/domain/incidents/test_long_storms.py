@@ -137,7 +137,7 @@ class InMemory:
         return self.known
 
     def of_things(self, things: Collection[str], from_ms: int) -> list[KnownIncident]:
-        return [known for known in self.known if not known.things.isdisjoint(things)]
+        return [known for known in self.known if not all(ids.isdisjoint(things) for ids in known.things)]
 
     def departed(self, places: Mapping[str, tuple[int, int]]) -> set[str]:
         return set()
