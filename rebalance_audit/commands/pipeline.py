@@ -15,6 +15,7 @@ from rebalance_audit.commands.meter import stages
 from rebalance_audit.commands.options import UsageError
 from rebalance_audit.commands.output import note
 from rebalance_audit.commands.outward import outward
+from rebalance_audit.cycles import seldom_cycle_search
 
 if TYPE_CHECKING:
     from spark_jobs.pipeline import RunOutcome
@@ -23,6 +24,7 @@ _ASKED_FOR = ("rebalance", "incident", "finding", "reassignment")
 """What people look for after a run, by its table in gold."""
 
 
+@seldom_cycle_search()  # the imports, too, make hardly a cycle: a twentieth of a short run
 def run(
     warehouse: options.Warehouse,
     stage: Annotated[list[str] | None, typer.Option("--stage", metavar="STAGE", help="Only this stage.")] = None,
