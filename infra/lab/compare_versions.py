@@ -136,7 +136,7 @@ def forms_read() -> frozenset[str]:
         scala_coordinator.RULES, java_coordinator.RULES, connect_worker.GROUP_RULES, connect_worker.TASK_RULES,
         clients.RULES,
     )  # fmt: skip
-    found = {rule.template.text for table in tables for of_word in table.values() for rule in of_word}
+    found = {rule.template.text for table in tables for rule in table.all()}
     found |= {form[1] for table in (ZOOKEEPER, BROKER, LEADER, KRAFT) for form in table}
     return frozenset(found | set(reasons.FORMS))
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rebalance_audit.domain.log_lines.controller_events import ControllerEvent, ControllerKind
 from rebalance_audit.domain.log_lines.controller_forms import BROKER, KRAFT, LEADER, ZOOKEEPER, Forms
+from rebalance_audit.domain.log_lines.forms_by_word import FormsByWord
 from rebalance_audit.domain.log_lines.heads import LogHead, read_head
 from rebalance_audit.domain.log_lines.numbers import int_of, java_int
 from rebalance_audit.domain.log_lines.templates import Template, template
@@ -43,12 +45,12 @@ class _ControllerForm:
     constants: Mapping[str, Any]
 
 
-def _rules(*tables: Forms) -> Mapping[str, tuple[_ControllerForm, ...]]:
-    by_word: dict[str, list[_ControllerForm]] = {}
-    for kind, text, *constants in (form for table in tables for form in table):
-        rule = _ControllerForm(template(text), kind, constants[0] if constants else {})
-        by_word.setdefault(_first_word(text), []).append(rule)
-    return {word: tuple(found) for word, found in by_word.items()}
+def _rules(*tables: Forms) -> FormsByWord[_ControllerForm]:
+    return FormsByWord((_first_word(form[1]), partial(_compiled, *form)) for table in tables for form in table)
+
+
+def _compiled(kind: ControllerKind, text: str, constants: Mapping[str, Any] | None = None) -> _ControllerForm:
+    return _ControllerForm(template(text), kind, constants or {})
 
 
 def _first_word(message: str) -> str:
@@ -118,10 +120,8 @@ def controller_event(
     )
 
 
-def _read(
-    message: str, rules: Mapping[str, tuple[_ControllerForm, ...]]
-) -> tuple[ControllerKind | None, dict[str, Any]]:
-    for rule in rules.get(_first_word(message), ()):
+def _read(message: str, rules: FormsByWord[_ControllerForm]) -> tuple[ControllerKind | None, dict[str, Any]]:
+    for rule in rules.of(_first_word(message)):
         if rule.template.needle not in message:
             continue
         readings = rule.template.readings(message)

@@ -164,8 +164,8 @@ def _coordinator(source: SourceLine, head: LogHead, prefix: re.Match[str]) -> tu
 
 def _read_coordinator(head: LogHead, body: str, by_word: Rules, partition: int | None) -> tuple[Reading, bool] | bool:
     """The reading and whether it may be forged; or, without one, whether the message is torn."""
-    candidates = by_word.get(first_word(body))
-    if candidates is None:
+    candidates = by_word.of(first_word(body))
+    if not candidates:
         return False
     readings = read_all(candidates, body)
     if not readings:
@@ -204,8 +204,7 @@ def _bare(source: SourceLine, head: LogHead) -> tuple[LogEvent | None, bool]:
         if reading.rule.kind not in _BARE_COORDINATOR_KINDS:
             return None, False
         return _event(source, head, reading, values(reading), None, None, forged), False
-    candidates = connect_worker.TASK_RULES.get(word)
-    readings = read_all(candidates, message) if candidates else []
+    readings = read_all(connect_worker.TASK_RULES.of(word), message)
     if not readings or (head.logger is not None and not head.logger.startswith(_TASK_LOGGERS)):
         return None, False
     reading = readings[0]
@@ -230,7 +229,7 @@ def _member(source: SourceLine, head: LogHead, prefix: re.Match[str]) -> LogEven
         body = message[end + 2 :]
         word = first_word(body)
         for family in families:
-            candidates = family.get(word)
+            candidates = family.of(word)
             if candidates:
                 found.extend(
                     (reading, message[prefix.end() : end]) for reading in read_all(candidates, body.rstrip("\r\n"))

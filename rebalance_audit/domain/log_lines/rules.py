@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from rebalance_audit.domain.frozen import maker, quick
+from rebalance_audit.domain.log_lines.forms_by_word import FormsByWord
 from rebalance_audit.domain.log_lines.numbers import java_int
 from rebalance_audit.domain.log_lines.reasons import (
     ends_in_uuid,
@@ -39,17 +41,15 @@ class Reading:
 
 
 _make_reading = maker(Reading)
-Rules = Mapping[str, tuple[LineForm, ...]]
-"""By the first word of the message."""
+Rules: TypeAlias = FormsByWord[LineForm]
 
 
 def rules(forms: Iterable[tuple[LogKind, str] | tuple[LogKind, str, Mapping[str, Any]]]) -> Rules:
-    by_word: dict[str, list[LineForm]] = {}
-    for kind, text, *constants in forms:
-        form = template(text)
-        rule = LineForm(template=form, kind=kind, constants=constants[0] if constants else {})
-        by_word.setdefault(first_word(text), []).append(rule)
-    return {word: tuple(found) for word, found in by_word.items()}
+    return FormsByWord((first_word(form[1]), partial(_compiled, *form)) for form in forms)
+
+
+def _compiled(kind: LogKind, text: str, constants: Mapping[str, Any] | None = None) -> LineForm:
+    return LineForm(template=template(text), kind=kind, constants=constants or {})
 
 
 def read_all(candidates: Iterable[LineForm], message: str) -> list[Reading]:

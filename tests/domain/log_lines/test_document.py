@@ -20,7 +20,7 @@ TABLES: list[Rules] = [
     connect_worker.TASK_RULES,
     clients.RULES,
 ]
-FORMS = [(rule.kind.value, rule.template.text) for table in TABLES for found in table.values() for rule in found]
+FORMS = [(rule.kind.value, rule.template.text) for table in TABLES for rule in table.all()]
 FORMS += [("partitions_changed_in_bulk", "<context:word>: changing <count:int> partition(s)")]
 FORMS += [(form[0].value, form[1]) for form in (*ZOOKEEPER, *BROKER, *LEADER, *KRAFT)]
 

@@ -29,7 +29,7 @@ def test_a_java_int_is_read_and_nothing_else(text: str, number: int | None) -> N
 
 
 def test_what_a_template_calls_a_number_is_one() -> None:
-    (form,) = rules([(LogKind.STABILIZED, "Counted <thing_count:int> in <place>")])["Counted"]
+    (form,) = rules([(LogKind.STABILIZED, "Counted <thing_count:int> in <place>")]).of("Counted")
     (reading,) = read_all([form], "Counted 12 in 34")
     assert values(reading) == {"thing_count": 12, "place": "34"}
 
