@@ -14,6 +14,7 @@ from rebalance_audit.domain.tables import BY_NAME
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_rows import rows_with
+from spark_jobs.incidents import departures as of_files
 from spark_jobs.incidents.departures import departures, of_few_rows, of_many_rows
 from spark_jobs.incidents.rows import shown_incidents
 
@@ -61,7 +62,7 @@ def test_rows_with_few_values_may_have_none_of_them_but_null(tmp_path: Path) -> 
     assert rows_with(warehouse, "gold.mark", None, {"scope": ["*"]}).num_rows == 0  # nobody wrote it yet
 
 
-def test_few_rows_show_the_departures_that_sql_finds_in_many(tmp_path: Path) -> None:
+def test_few_rows_show_the_departures_that_sql_finds_in_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     random, warehouse = Random(5), Warehouse.open(tmp_path, create=True)
 
     def member(name: str) -> dict[str, object]:
@@ -94,5 +95,9 @@ def test_few_rows_show_the_departures_that_sql_finds_in_many(tmp_path: Path) -> 
     pq.write_table(pq.read_table(file).drop_columns("grown_topics"), older)
     lacking = of_few_rows(older)
     assert "orders" not in lacking["place"].to_pylist()
+    monkeypatch.setattr(of_files, "_ROWS_AT_MOST", found.num_rows)
+    assert departures([older]).equals(lacking)
+    assert older in of_files._known
+    assert file not in of_files._known, "it has too many rows to be kept beside those that are asked for"
     both = of_many_rows([older, file]).drop_columns("filename")
     assert sorted(map(str, both.to_pylist())) == sorted(map(str, [*found.to_pylist(), *lacking.to_pylist()]))
