@@ -1,4 +1,4 @@
-"""Group events a second: the pure fold on one core, and the same evidence through Spark's reconstruct and measure.
+"""Group events a second: the pure fold on one core, and the same evidence through Spark's reconstruct.
 
     python -m bench.reconstruct [--generations 1000] [--groups 40000] [--storm 720000]      --groups 0: no Spark
 
@@ -33,8 +33,7 @@ from rebalance_audit.domain.model import CommitMark, GroupEvidence
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.session import open_session
-from spark_jobs.stages import measure as stage_measure
-from spark_jobs.stages import reconstruct as stage_reconstruct
+from spark_jobs.stages import reconstruct as reconstruct_stage
 from spark_jobs.stages.stage import Run
 from tests.domain.reconstruct.connect.stories import FRESH, Work, a_connect_group, has
 
@@ -157,15 +156,14 @@ def through_spark(name: str, tables: Iterator[tuple[pa.Table, pa.Table]]) -> Non
         spark = open_session()
         spark.range(8).mapInArrow(lambda batches: batches, "id long").collect()
         context = Run(warehouse=warehouse, open_spark=lambda: spark)
-        for stage in (stage_reconstruct, stage_measure):
-            with _watched() as spent:
-                stage.run(context)
-            by_kind = ", ".join(f"{kind} {seconds:.0f} s" for kind, seconds in sorted(spent.cpu_s.items()))
-            cpu_s = sum(spent.cpu_s.values())
-            print(
-                f"{name:34}{stage.NAME:12}{size:>10,}{size / spent.wall_s:>11,.0f}{cpu_s / size * 1e6:>10.1f}"
-                f"   CPU {by_kind}; wall {spent.wall_s:.0f} s; largest worker {spent.worker_mb} MB"
-            )
+        with _watched() as spent:
+            reconstruct_stage.run(context)
+        by_kind = ", ".join(f"{kind} {seconds:.0f} s" for kind, seconds in sorted(spent.cpu_s.items()))
+        cpu_s = sum(spent.cpu_s.values())
+        print(
+            f"{name:34}{size:>10,}{size / spent.wall_s:>11,.0f}{cpu_s / size * 1e6:>10.1f}"
+            f"   CPU {by_kind}; wall {spent.wall_s:.0f} s; largest worker {spent.worker_mb} MB"
+        )
 
 
 class _watched:
@@ -230,7 +228,7 @@ def main() -> None:
     pure(given.generations)
     streamed(20 * given.generations)
     if given.groups:
-        print(f"\n{'through Spark':34}{'stage':12}{'events':>10}{'events/s':>11}{'µs/event':>10}")
+        print(f"\n{'through Spark':34}{'events':>10}{'events/s':>11}{'µs/event':>10}")
         quiet = f"{given.groups:,} groups of 3 generations"
         through_spark(quiet, group_events.quiet_groups(given.groups, 3))
         if given.storm:

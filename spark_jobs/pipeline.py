@@ -67,10 +67,10 @@ def run(
     Raises WarehouseError if another process writes, QualityError if a fatal law does not hold: nothing of the stage
     that broke it is committed, and readers keep what they had. A landing file that breaks one is put aside instead.
     """
-    wanted = [stage.name for stage in STAGES] if stages is None else list(stages)
-    unknown = [name for name in wanted if name not in BY_NAME]
+    unknown = [name for name in stages or () if name not in BY_NAME]
     if unknown:
         raise ValueError(f"There is no stage {', '.join(unknown)}; stages are {', '.join(BY_NAME)}.")
+    wanted = STAGES if stages is None else [BY_NAME[name] for name in stages]
     opened = warehouse if isinstance(warehouse, Warehouse) else Warehouse.open(warehouse)
     report = progress or (lambda stage, what: None)
     outcome = RunOutcome()
@@ -84,11 +84,11 @@ def run(
         spark_from_bytes=spark_from_bytes,
     ) as context:
         context.may_wait = may_wait
-        if opened.version("silver.rebalance") is None:
+        if opened.version("silver.measured_rebalance") is None:
             note_this_release(opened)
         outcome.rows_written, outcome.put_aside = context.rows_written, context.put_aside
         for stage in STAGES:
-            if stage.name not in wanted:
+            if stage not in wanted:
                 continue
             module = importlib.import_module(stage.module)
             started = time.monotonic()
@@ -105,7 +105,7 @@ def run(
             if did:
                 outcome.ms_by_stage[stage.name] = int((time.monotonic() - started) * 1000)
         outcome.is_complete = context.awaited is None and not context.has_left
-        if again and PUBLISH.name in wanted:
+        if again and PUBLISH in wanted:
             note_this_release(opened)
         for table, row_count in sorted(context.rows_written.items()):
             if opened.join_small_files(table, written_rows=row_count):

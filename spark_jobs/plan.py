@@ -1,6 +1,6 @@
 """The way of the data through the tables: each stage, what it reads and what it writes. Readable without Spark.
 
-landing ─ bronze ─ decode ─ reconstruct ─ measure ─ reassign ─ detect ─ publish ─ readers
+landing ─ bronze ─ decode ─ reconstruct and measure ─ reassign ─ detect ─ publish ─ readers
 
 The stages take their inputs and outputs from here, so that the plan cannot differ from what they do.
 """
@@ -44,20 +44,13 @@ RECONSTRUCT = Stage(
     reads=("silver.group_event", "silver.commit_mark", "bronze.source"),
     looks_up=("bronze.record",),  # topics' names, in the metadata log
     writes=(
-        "silver.rebalance",
+        "silver.measured_rebalance",
         "silver.connect_task",
         "silver.contradiction",
         "silver.reopening",
         "silver.checkpoint",  # last: it is what the next fold starts from
     ),
-    law="any order of arrival and any cut into batches give the same rows",
-)
-MEASURE = Stage(
-    name="measure",
-    module="spark_jobs.stages.measure",
-    reads=("silver.rebalance",),
-    writes=("silver.measured_rebalance",),
-    law="one row per rebalance; what cannot be known is null with a reason, never 0",
+    law="any order of arrival and any cut into batches give the same rows; what cannot be known is null, never 0",
 )
 REASSIGN = Stage(
     name="reassign",
@@ -121,8 +114,9 @@ PUBLISH = Stage(
     law="publishing twice changes nothing",
 )
 
-STAGES = (BRONZE, DECODE, RECONSTRUCT, MEASURE, REASSIGN, DETECT, PUBLISH)
-BY_NAME = {stage.name: stage for stage in STAGES}
+STAGES = (BRONZE, DECODE, RECONSTRUCT, REASSIGN, DETECT, PUBLISH)
+BY_NAME = {**{stage.name: stage for stage in STAGES}, "measure": RECONSTRUCT}
+"""`measure` was a stage of its own until decision 0123, and whoever names it means the one that measures."""
 UNLESS_UNCHANGED = frozenset(table for stage in STAGES if stage.reads for table in stage.writes[:-1]) - {
     "silver.decode_count"
 }

@@ -31,7 +31,7 @@ DAY_MS = 86_400_000
 _REBALANCE_AT = "coalesce(ended_at_ms, assigned_at_ms, joined_at_ms, started_at_ms, started_lower_ms)"
 _GOLD = (
     # silver first: what a crash leaves is published again, and goes the next time
-    *((table, f"is_final AND {_REBALANCE_AT} < ?") for table in ("silver.rebalance", "silver.measured_rebalance")),
+    ("silver.measured_rebalance", f"is_final AND {_REBALANCE_AT} < ?"),
     ("silver.connect_task", "to_ms < ?"),
     ("silver.contradiction", "at_ms < ?"),
     ("silver.finding", "status <> 'open' AND last_seen_at_ms < ?"),

@@ -8,7 +8,6 @@ from pyspark.daemon import manager
 import spark_jobs.alike
 import spark_jobs.stages.decode
 import spark_jobs.stages.detect
-import spark_jobs.stages.measure
 import spark_jobs.stages.publish
 import spark_jobs.stages.reassign
 import spark_jobs.stages.reconstruct  # noqa: F401 - imported for the workers

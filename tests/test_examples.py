@@ -26,7 +26,7 @@ def test_the_examples_of_a_module_show_what_comes_out(module: str) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert "spark_jobs.stages.measure" in SHOWING
+    assert "spark_jobs.measuring" in SHOWING
 
 
 def test_no_example_waits_for_a_test_that_does_not_run_it() -> None:

@@ -47,7 +47,8 @@ def run(
     quiet: options.Quiet = False,
     config: options.Config = None,
 ) -> None:
-    """Run the stages over everything new. In order: bronze, decode, reconstruct, measure, reassign, detect, publish."""
+    """Run the stages over everything new. In order: bronze, decode, reconstruct (which measures), reassign, detect,
+    publish."""
     from rebalance_audit.warehouse.warehouse import Warehouse
     from rebalance_audit.warehouse.worked_out import by_another_release
     from spark_jobs.plan import BY_NAME

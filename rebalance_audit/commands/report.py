@@ -67,9 +67,9 @@ def check(
     published(opened)
     if suite:
         from rebalance_audit.commands.pipeline import check_stages
-        from spark_jobs.plan import BY_NAME
+        from spark_jobs.plan import STAGES
 
-        check_stages(opened, list(BY_NAME), quiet=quiet)
+        check_stages(opened, [stage.name for stage in STAGES], quiet=quiet)
     refuse_unknown_cluster(opened, cluster_id)
     if group is not None:
         refuse_unknown(opened, group)

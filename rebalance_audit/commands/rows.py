@@ -32,7 +32,7 @@ _SPANS: Mapping[str, tuple[str, str]] = {
     "gold.mark": ("at_ms", "at_ms"),
 }
 """Where a row begins and ends, for tables that know it; those of rebalances are below."""
-_REBALANCES = frozenset({"silver.rebalance", "silver.measured_rebalance", "gold.rebalance"})
+_REBALANCES = frozenset({"silver.measured_rebalance", "gold.rebalance"})
 _OF_A_REBALANCE = frozenset({"gold.rebalance_member", "gold.movement"})
 
 

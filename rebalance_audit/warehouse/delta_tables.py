@@ -245,7 +245,7 @@ class DeltaTables:
 
 
 def known_name(name: str) -> str:
-    if name not in tables.BY_NAME:
+    if name not in tables.BY_NAME and name not in tables.RETIRED:
         raise WarehouseError(f"There is no table {name!r}; tables are {', '.join(sorted(tables.BY_NAME))}.")
     return name
 

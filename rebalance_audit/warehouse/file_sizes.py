@@ -17,13 +17,12 @@ ASKED_FOR_GROUPS: Final = frozenset({"silver.group_event"})
 """Of these, the tables that each run asks for a few groups, most often for what is not long ago."""
 INSTANT_OF: Final = dict.fromkeys(ASKED_FOR_GROUPS, ("at_ms",))
 """The column of these tables in whose order the rows of a group are."""
-_WIDE = frozenset({"silver.rebalance", "silver.measured_rebalance"})
+_WIDE = frozenset({"silver.measured_rebalance"})
 JOINED_ROWS: Final = 100
 """The rows that are left of small files are joined into files of at most this many rows. The next commits that remove a
 row would have to read and write more."""
 _MOST_ROWS = {
     # Every row has sixty nested columns, and one of a member's whole life changes when its client library is known.
-    "silver.rebalance": 250,
     "silver.measured_rebalance": 250,
     "silver.group_event": 100_000,
     "gold.rebalance": 1_000,
@@ -37,7 +36,7 @@ _MOST_ROWS = {
     "gold.incident": 500,
 }
 _MOST_OF_OTHERS, _MOST_OF_APPENDED = 20_000, 1_000_000
-_MOST_AT_ONCE = {"silver.rebalance": 1_000, "silver.measured_rebalance": 1_000, "gold.incident": 2_000}
+_MOST_AT_ONCE = {"silver.measured_rebalance": 1_000, "gold.incident": 2_000}
 """The most rows in a file, for rows that are written together. Opening 155 columns of a file takes as long as reading
 or writing 250 rows. If one of the rows is removed later, the others are split into smaller files."""
 

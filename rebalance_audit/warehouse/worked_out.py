@@ -17,7 +17,7 @@ def note_this_release(warehouse: Warehouse) -> None:
 
 def by_another_release(warehouse: Warehouse) -> str | None:
     """One sentence where rows may say what another release found in the same evidence; None where all are ours."""
-    if warehouse.version("silver.rebalance") is None or warehouse.recall(NOTE) == _THIS_RELEASE:
+    if warehouse.version("silver.measured_rebalance") is None or warehouse.recall(NOTE) == _THIS_RELEASE:
         return None
     return (
         "Some of what the tables say was worked out by another release: "

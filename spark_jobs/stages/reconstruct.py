@@ -1,14 +1,14 @@
-"""reconstruct: silver.group_event, silver.commit_mark -> silver.rebalance, silver.connect_task,
+"""reconstruct: silver.group_event, silver.commit_mark -> silver.measured_rebalance, silver.connect_task,
 silver.contradiction, silver.reopening, silver.checkpoint.
 
 Rows in:  evidence of the groups about which anything is new: all of it, or that since the last checkpoint before the
           news.
-Rows out: one per rebalance of those groups from there on, in place of what was there; one per state interval of a
-          Connect task; one per piece of evidence that was not believed.
+Rows out: one per rebalance of those groups from there on, with its numbers (`spark_jobs.measuring`), in place of what
+          was there; one per state interval of a Connect task; one per piece of evidence that was not believed.
 Law:      any order of arrival and any cut into batches give the same rows: a checkpoint is the state of the one fold
           between two of its windows, and is used only where nothing new is older (decision 0012).
 
-    evidence of the group orders (a and b are members)         silver.rebalance
+    evidence of the group orders (a and b are members)         silver.measured_rebalance
     @231 generation 7: a has t-0 and t-1, b has t-2       ->   7 completed: movements by what was before
     commit of t-2 @240, at 09:00:00.000
     @245 generation 8: a has t-0, t-1 and t-2             ->   8 completed: t-2 moved from b to a; the commit @240
@@ -31,11 +31,13 @@ from rebalance_audit.domain.model import CommitMark, GroupEvidence, Rebalance
 from rebalance_audit.domain.reconstruct import Contradiction
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.row_groups import files_with_values
+from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.belonging import Belonging, homes_of_nameless
 from spark_jobs.commits.shown import groups_shown_anew
 from spark_jobs.engine import ArrowTask, Engine
-from spark_jobs.group_evidence import Clocks, node_clocks, settings_of
-from spark_jobs.group_rows import GROUP, Place, literal, places_table
+from spark_jobs.group_evidence import Clocks, node_clocks, seen_until_ms, settings_of
+from spark_jobs.group_rows import GROUP, INSTANTS, Place, literal, places_table
+from spark_jobs.measuring import with_numbers
 from spark_jobs.metadata_log import logged_topic_names
 from spark_jobs.parcel_plan import ParcelPlan, Start, StoredEvidence, evidence_of, plan_of
 from spark_jobs.parcels import groups_in, packing
@@ -52,11 +54,16 @@ from spark_jobs.settled import (
     settled_points,
     take_away_unreadable,
 )
-from spark_jobs.stages.stage import Batch, Run
+from spark_jobs.stages.stage import Batch, Run, has_changes, nothing_new
 from spark_jobs.structs import struct_array
-from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
+from spark_jobs.task_files import WRITTEN, Flags, TaskWriter, files_by_table
 
 NAME, INPUTS, OUTPUTS = RECONSTRUCT.name, RECONSTRUCT.reads, RECONSTRUCT.writes
+REBALANCES = "silver.measured_rebalance"
+_WITHOUT_NUMBERS = "silver.rebalance"
+"""Releases before decision 0123 kept rebalances in it until a stage of its own had measured them."""
+_RECENT_MS = 25 * 3_600_000
+"""What follows asks for the last hour, for the last day, and for what is going on with three hours before it."""
 _ROWS_AT_ONCE = 500
 _ARROW_BYTES_OF_A_BYTE = 4
 """Evidence as Arrow has it, for each byte of Parquet."""
@@ -74,8 +81,27 @@ def run(context: Run) -> bool:
 def _work_off(context: Run) -> bool:
     begin_tables(context.warehouse, NAME, INPUTS, OUTPUTS)
     batch = context.next_batch(NAME, INPUTS, OUTPUTS)
-    if batch is None:
+    is_left_unmeasured = _has_unmeasured(context.warehouse)
+    if batch is None and is_left_unmeasured:
+        batch = nothing_new(context.warehouse, NAME, INPUTS)
+    if batch is not None:
+        _fold_news(context, batch, is_all=is_left_unmeasured)
+    if context.warehouse.exists(_WITHOUT_NUMBERS):
+        context.warehouse.remove(_WITHOUT_NUMBERS)
+    return batch is not None
+
+
+def _has_unmeasured(warehouse: Warehouse) -> bool:
+    """Whether an older release died before it had measured all that it had folded."""
+    version = warehouse.version(_WITHOUT_NUMBERS)
+    if version is None:
         return False
+    measured = warehouse.transaction_version(REBALANCES, f"measure:{_WITHOUT_NUMBERS}")
+    return measured is None or has_changes(warehouse, {_WITHOUT_NUMBERS: measured}, {_WITHOUT_NUMBERS: version})
+
+
+def _fold_news(context: Run, batch: Batch, *, is_all: bool) -> None:
+    """`is_all`: every group is folded, whether there is news of it or not."""
     events, sources = batch.until["silver.group_event"], batch.until["bronze.source"]
     clocks = node_clocks(context.warehouse, events, sources)
     homes = homes_of_nameless(context.warehouse, events)
@@ -83,6 +109,7 @@ def _work_off(context: Run) -> bool:
     line_digests = digests_of_lines(homes)
     # Evidence of these groups has another time, name or group now, however old it is.
     changed = _placed_anew(context, batch, clocks, homes) | _newly_named(context, batch, names)
+    changed |= _all_groups(context) if is_all else set()
     changed |= placed_otherwise(line_digests, context.warehouse.recall(NAME).get("lines", {}))
     dirty = _dirty(context, batch, homes) | changed
     settled = settled_points(context, batch, dirty, changed, clocks)
@@ -98,7 +125,6 @@ def _work_off(context: Run) -> bool:
     # After the commits: if this is lost, some groups are only folded once more.
     notes = {"clocks": settings_of(clocks), "topics": _connect_topics(homes), "names": names, "lines": line_digests}
     context.warehouse.remember(NAME, notes)
-    return True
 
 
 TopicNames = dict[str, list[list[str]]]
@@ -176,8 +202,7 @@ def _placed_anew(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -
     before = context.warehouse.recall(NAME)
     found: set[Place] = set()
     if not before and batch.since["silver.group_event"] >= 0:  # the note was lost: fold everything again
-        rows = context.warehouse.changed_keys("silver.group_event", GROUP.names, None, where="group_id IS NOT NULL")
-        return _places(rows)
+        return _all_groups(context)
     topics_before: dict[str, Any] = before.get("topics", {})
     topics_now = _connect_topics(homes)
     for cluster_id in {*topics_now, *topics_before}:
@@ -200,6 +225,12 @@ def _placed_anew(context: Run, batch: Batch, clocks: Clocks, homes: Belonging) -
     return found
 
 
+def _all_groups(context: Run) -> set[Place]:
+    return _places(
+        context.warehouse.changed_keys("silver.group_event", GROUP.names, None, where="group_id IS NOT NULL")
+    )
+
+
 def _events_with(context: Run, batch: Batch, columns: Sequence[str], where: str) -> pa.Table:
     """These columns of the events, each row of them once: of all events they may be too much for the memory."""
     table = "silver.group_event"
@@ -217,7 +248,7 @@ def _fold(
     places = sorted(plan.buckets)
     points = [settled.points.get(place) for place in places]
     since = {
-        "silver.rebalance": ("place", [None if p is None else p["row_count"] for p in points]),
+        REBALANCES: ("place", [None if p is None else p["row_count"] for p in points]),
         "silver.contradiction": ("at_ms", [None if p is None else p["settled_at_ms"] for p in points]),
         CHECKPOINTS: ("read_until_ms", [None if p is None else p["read_until_ms"] + 1 for p in points]),
     }
@@ -225,7 +256,8 @@ def _fold(
         written: dict[str, list[str]] = {}
         if places:
             topics = {cluster_id: [(id_, topic) for id_, topic in known] for cluster_id, known in names.items()}
-            folding = _folding(folder, engine.share((plan.clocks, topics, settled.points)))
+            recent = {cluster_id: at_ms - _RECENT_MS for cluster_id, at_ms in seen_until_ms(context.warehouse).items()}
+            folding = _folding(folder, engine.share((plan.clocks, topics, settled.points)), recent)
             work = evidence_of(context, batch, plan)
             folded = engine.gather(work, packing(engine.share(plan)), folding, WRITTEN, buckets=plan.bucket_count)
             written = files_by_table(folded)
@@ -241,7 +273,10 @@ def _fold(
             context.replace(table, files, keys, batch.batch_id, batch.transaction, since=column)
 
 
-def _folding(folder: str, shared: Callable[[], tuple[Clocks, NamesOfTask, Points]]) -> ArrowTask:
+def _folding(
+    folder: str, shared: Callable[[], tuple[Clocks, NamesOfTask, Points]], recent: Mapping[str, int]
+) -> ArrowTask:
+    """`recent`: by cluster, since when rebalances count as recent."""
     window, around = WINDOW, AROUND  # read here: what tests set on the driver must reach tasks that Spark runs
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -250,8 +285,13 @@ def _folding(folder: str, shared: Callable[[], tuple[Clocks, NamesOfTask, Points
         waiting: dict[str, list[Any]] = {table: [] for table in _MAKERS}
 
         def write(table: str) -> None:
-            writer.add(table, pa.RecordBatch.from_struct_array(_MAKERS[table](waiting[table], _TYPES[table])))
+            rows = pa.RecordBatch.from_struct_array(_MAKERS[table](waiting[table], _TYPES[table]))
             waiting[table] = []
+            if table == REBALANCES:
+                rows = with_numbers(rows)
+                writer.add(table, rows, _is_recent(rows, recent))
+            else:
+                writer.add(table, rows)
 
         for (cluster_id, group_id), pieces in groups_in(batches):
             known = clocks.get(cluster_id, {}), topics.get(cluster_id, [])
@@ -266,6 +306,14 @@ def _folding(folder: str, shared: Callable[[], tuple[Clocks, NamesOfTask, Points
         yield from writer.written()
 
     return fold
+
+
+def _is_recent(rebalances: pa.RecordBatch, recent: Mapping[str, int]) -> Flags:
+    """For each rebalance, whether it was in the last day, or nobody knows when."""
+    latest = pc.max_element_wise(*(rebalances[name] for name in INSTANTS))
+    since = pa.array([recent.get(cluster_id, 0) for cluster_id in rebalances["cluster_id"].to_pylist()], pa.int64())
+    flags: Flags = pc.greater_equal(latest, since).fill_null(True).to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _rows_of(
@@ -298,7 +346,7 @@ def _rows_of(
     parts = reconstruct_in_windows(pieces, gather, window=window, around=around, start=start, note=noted.append)
     for part in parts:
         for rebalance in part.rebalances:
-            yield "silver.rebalance", (next(place), rebalance)
+            yield REBALANCES, (next(place), rebalance)
         for task in part.connect_tasks:
             yield "silver.connect_task", task
         for contradiction in {c.evidence[-1]: c for c in part.contradictions}.values():
@@ -322,7 +370,7 @@ def _contradictions(found: list[tuple[str, str, Contradiction]], type_: pa.Struc
 
 
 _MAKERS: dict[str, Callable[[list[Any], pa.StructType], pa.Array]] = {
-    "silver.rebalance": _rebalances,
+    REBALANCES: _rebalances,
     "silver.connect_task": struct_array,
     "silver.contradiction": _contradictions,
     CHECKPOINTS: pa.array,

@@ -19,10 +19,10 @@ from rebalance_audit.domain.measure.pauses import NOT_PAUSING, MovementNumbers
 from rebalance_audit.domain.model import changed
 from rebalance_audit.warehouse import worked_out
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs import pipeline
+from spark_jobs import measuring, pipeline
 from spark_jobs.incidents import since
 from spark_jobs.incidents import tables as incidents
-from spark_jobs.stages import detect, measure, reconstruct
+from spark_jobs.stages import detect, reconstruct
 from tests.spark_jobs.arrivals import Landed, deliver, gold, landed, rows_of
 
 SCENARIOS = ("4.3.0/eager_join_leave_kill", "4.3.0/connect_worker_lost", "4.3.0/reassign_throttled")
@@ -66,7 +66,7 @@ def older_release(patch: pytest.MonkeyPatch) -> None:
         return [NOT_PAUSING], [0] * len(kinds)
 
     patch.setattr(reconstruct, "reconstruct_in_windows", other_words)
-    patch.setattr(measure, "_numbers", no_pauses)
+    patch.setattr(measuring, "_numbers", no_pauses)
     patch.setattr(detect, "detect_group", lambda *_, **__: ())
     for module in (since, incidents):
         patch.setattr(module, "incident_row", lambda incident: incident_row(incident) | {"title": "of old"})
@@ -91,9 +91,13 @@ def test_old_evidence_gets_the_answers_of_this_release(
 
 def test_where_all_answers_are_ours_nothing_changes(everything: Landed, tmp_path: Path) -> None:
     warehouse = made(tmp_path / "w", everything)
-    before = gold(warehouse), rows_of(warehouse, "gold.rebalance"), rows_of(warehouse, "silver.rebalance")
+    before = gold(warehouse), rows_of(warehouse, "gold.rebalance"), rows_of(warehouse, "silver.measured_rebalance")
     run(warehouse, again=True)
-    assert (gold(warehouse), rows_of(warehouse, "gold.rebalance"), rows_of(warehouse, "silver.rebalance")) == before
+    assert (
+        gold(warehouse),
+        rows_of(warehouse, "gold.rebalance"),
+        rows_of(warehouse, "silver.measured_rebalance"),
+    ) == before
 
 
 def test_what_is_new_is_worked_on_too(everything: Landed, tmp_path: Path) -> None:
@@ -174,11 +178,11 @@ def test_doctor_names_a_destroyed_table_whoever_worked_it_out(
     one_group: Landed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made(tmp_path / "w", one_group)
-    for commit in (tmp_path / "w" / "silver" / "rebalance" / "_delta_log").glob("*.json"):
+    for commit in (tmp_path / "w" / "silver" / "measured_rebalance" / "_delta_log").glob("*.json"):
         commit.write_text("garbage")
     cli.run(["doctor", "-w", str(tmp_path / "w")])
     said = capsys.readouterr().out
-    assert any(line.split()[:2] == ["fault", "silver.rebalance"] for line in said.splitlines())
+    assert any(line.split()[:2] == ["fault", "silver.measured_rebalance"] for line in said.splitlines())
 
 
 def test_all_stages_or_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

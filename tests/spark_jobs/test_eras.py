@@ -22,7 +22,7 @@ from spark_jobs.stages import detect, publish
 from tests.spark_jobs.arrivals import Landed, by_place, deliver, gold, landed, rows_of, some_order, together
 
 GOLDEN = ("4.3.0/kip848_join_leave", "4.3.0/connect_worker_lost")
-STAGES = ("bronze", "decode", "reconstruct", "measure", "reassign", "detect")
+STAGES = ("bronze", "decode", "reconstruct", "reassign", "detect")
 GROUPS = ("group-000000", "group-000001")
 
 

@@ -85,7 +85,7 @@ def test_an_unknown_stage_is_named(tmp_path: Path) -> None:
 
 # ---- what is new for a stage
 
-INPUTS = ("silver.rebalance", "silver.connect_task")
+INPUTS = ("silver.measured_rebalance", "silver.connect_task")
 OUTPUTS = ("silver.finding", "silver.undecoded")
 
 
@@ -96,12 +96,12 @@ def write(warehouse: Warehouse, table: str, transaction: dict[str, int] | None =
 def test_a_batch_reaches_from_what_was_consumed_to_what_is_there(tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
     assert next_batch(warehouse, "s", INPUTS, OUTPUTS) is None
-    write(warehouse, "silver.rebalance")
+    write(warehouse, "silver.measured_rebalance")
     first = next_batch(warehouse, "s", INPUTS, OUTPUTS)
     assert first is not None
     assert (first.since, first.until) == (
-        {"silver.rebalance": -1, "silver.connect_task": -1},
-        {"silver.rebalance": 1, "silver.connect_task": -1},
+        {"silver.measured_rebalance": -1, "silver.connect_task": -1},
+        {"silver.measured_rebalance": 1, "silver.connect_task": -1},
     )
     for output in OUTPUTS:
         write(warehouse, output, first.transaction)
@@ -112,32 +112,32 @@ def test_the_last_output_says_what_is_done_and_others_may_lack_what_changed_noth
     warehouse = Warehouse.open(tmp_path, create=True)
     nothing = rows_to_table(OUTPUTS[0], [])
     for number in (1, 2):
-        write(warehouse, "silver.rebalance")
+        write(warehouse, "silver.measured_rebalance")
         batch = next_batch(warehouse, "s", INPUTS, OUTPUTS)
         assert batch is not None
-        assert batch.until["silver.rebalance"] == number
+        assert batch.until["silver.measured_rebalance"] == number
         # The first time, so that the table is there.
         assert warehouse.append(OUTPUTS[0], nothing, batch.transaction, only_if_changed=True) == (number == 1)
         assert next_batch(warehouse, "s", INPUTS, OUTPUTS) == replace(batch, is_repeated=number == 1)
         write(warehouse, OUTPUTS[1], batch.transaction)
         assert next_batch(warehouse, "s", INPUTS, OUTPUTS) is None
-    write(warehouse, "silver.rebalance")
+    write(warehouse, "silver.measured_rebalance")
     later = next_batch(warehouse, "s", INPUTS, OUTPUTS)
     assert later is not None
-    assert later.since["silver.rebalance"] == 2
+    assert later.since["silver.measured_rebalance"] == 2
     write(warehouse, OUTPUTS[0], later.transaction)  # and then the power went
     assert next_batch(warehouse, "s", INPUTS, OUTPUTS) == replace(later, is_repeated=True)
 
 
 def test_an_interrupted_batch_is_finished_before_anything_newer(tmp_path: Path) -> None:
     warehouse = Warehouse.open(tmp_path, create=True)
-    write(warehouse, "silver.rebalance")
+    write(warehouse, "silver.measured_rebalance")
     first = next_batch(warehouse, "s", INPUTS, OUTPUTS)
     assert first is not None
     write(warehouse, OUTPUTS[0], first.transaction)  # and then the power went
-    write(warehouse, "silver.rebalance")
+    write(warehouse, "silver.measured_rebalance")
     assert next_batch(warehouse, "s", INPUTS, OUTPUTS) == replace(first, is_repeated=True)
     write(warehouse, OUTPUTS[1], first.transaction)
     second = next_batch(warehouse, "s", INPUTS, OUTPUTS)
     assert second is not None
-    assert (second.since["silver.rebalance"], second.until["silver.rebalance"]) == (1, 2)
+    assert (second.since["silver.measured_rebalance"], second.until["silver.measured_rebalance"]) == (1, 2)

@@ -18,7 +18,7 @@ from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs import pipeline
 from spark_jobs.checks import Books, QualityError, Verdict, checks_of, refuse_broken
 from spark_jobs.compiled_checks import verdicts_of
-from spark_jobs.stages import measure as stage_measure
+from spark_jobs.stages import reconstruct
 from spark_jobs.task_files import files_by_table
 from tests.spark_jobs.synthetic import a_generation, land
 
@@ -162,7 +162,7 @@ def test_a_stage_that_breaks_a_law_commits_nothing_and_readers_keep_what_they_ha
                 pq.write_table(rows.set_column(at, "trigger", pa.nulls(rows.num_rows, pa.string())), file)
             return files
 
-        broken.setattr(stage_measure, "files_by_table", spoilt)
+        broken.setattr(reconstruct, "files_by_table", spoilt)
         for _ in range(2):  # it does not slip through the second time
             with pytest.raises(QualityError, match=r"silver\.measured_rebalance breaks its law.*'trigger is there'"):
                 pipeline.run(warehouse, **engine)

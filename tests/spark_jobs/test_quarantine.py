@@ -161,7 +161,7 @@ def test_data_docs_show_every_check_and_run_no_text_of_clients(
     assert cli.run(["check", "-w", opened.location, "--docs", str(folder)]) == 0
     assert capsys.readouterr().out == f"{folder / 'index.html'}\n"
     pages = "".join(page.read_text() for page in folder.rglob("*.html"))
-    for table in ("bronze.record", "silver.rebalance", "gold.rebalance"):
+    for table in ("bronze.record", "silver.measured_rebalance", "gold.rebalance"):
         assert table in pages
     assert "<script>alert" not in pages
     assert "&lt;script&gt;alert(2)" in pages
@@ -176,7 +176,7 @@ def test_both_projections_ask_the_same_of_every_table(tmp_path: Path) -> None:
     from spark_jobs.compiled_checks import projection
     from spark_jobs.quality import suite_of
 
-    for name in ("bronze.record", "silver.rebalance", "gold.incident"):
+    for name in ("bronze.record", "silver.measured_rebalance", "gold.incident"):
         file = tmp_path / f"{name}.parquet"
         pq.write_table(rows_to_table(name, [{"cluster_id": "c"}]), file)
         asked = {expectation.column for expectation in suite_of(name).expectations}

@@ -63,7 +63,7 @@ def test_later_evidence_gives_the_tables_of_one_that_keeps_everything(flushes: l
         deleting = Warehouse.open(deleting.location)
     run(deleting)
     assert gold(deleting) == gold(keeping)
-    assert rows_of(deleting, "silver.rebalance") == rows_of(keeping, "silver.rebalance")
+    assert rows_of(deleting, "silver.measured_rebalance") == rows_of(keeping, "silver.measured_rebalance")
     left, whole = counts(deleting), counts(keeping)
     assert left["bronze.record"] < whole["bronze.record"] // 10
     assert left["silver.group_event"] < whole["silver.group_event"]
@@ -95,13 +95,13 @@ def test_news_from_before_the_floor_leaves_the_rows_and_is_counted(flushes: list
         run(warehouse)
     assert maintain(warehouse) == 0
     warehouse = Warehouse.open(warehouse.location)
-    before = rows_of(warehouse, "silver.rebalance")
+    before = rows_of(warehouse, "silver.measured_rebalance")
     other = late.set_column(late.schema.get_field_index("file_id"), "file_id", pa.array(["0badcafe"]))
     deliver(warehouse, "late", {"log_line": other})
     run(warehouse)
     reopened = warehouse.read("silver.reopening", None, "is_too_old").to_pylist()
     assert len(reopened) == 1
-    assert rows_of(warehouse, "silver.rebalance") == before
+    assert rows_of(warehouse, "silver.measured_rebalance") == before
 
 
 def test_nothing_is_deleted_while_a_stage_has_work(
@@ -142,7 +142,7 @@ def test_checkpoints_of_deleted_evidence_that_break_are_kept_and_said(
         deliver(warehouse, f"flush-{at}", flush)
         run(warehouse)
     assert maintain(warehouse) == 0
-    before = rows_of(warehouse, "silver.rebalance")
+    before = rows_of(warehouse, "silver.measured_rebalance")
     shutil.move(tmp_path / "w", tmp_path / "moved")  # this process knows what was in the files at the other place
     warehouse = Warehouse.open(tmp_path / "moved")
     checkpoints = tmp_path / "moved" / "silver" / "checkpoint"
@@ -152,10 +152,10 @@ def test_checkpoints_of_deleted_evidence_that_break_are_kept_and_said(
     capfd.readouterr()
     assert cli.run(["run", "-q", "-w", warehouse.location, "--engine", "local"]) == 1
     assert capfd.readouterr().err.count("retention has deleted evidence that it stands for: restore the folder") == 1
-    assert rows_of(Warehouse.open(warehouse.location), "silver.rebalance") == before
+    assert rows_of(Warehouse.open(warehouse.location), "silver.measured_rebalance") == before
     shutil.rmtree(checkpoints)  # as the sentence says
     assert cli.run(["run", "-q", "-w", warehouse.location, "--engine", "local"]) == 0
     warehouse = Warehouse.open(warehouse.location)
-    assert rows_of(warehouse, "silver.rebalance") == before
+    assert rows_of(warehouse, "silver.measured_rebalance") == before
     said = {(row["group_id"], row["is_too_old"]) for row in warehouse.read("silver.reopening").to_pylist()}
     assert said == {("group-000000", True), ("group-000001", True)}

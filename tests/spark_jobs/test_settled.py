@@ -27,7 +27,7 @@ from spark_jobs.stages import reconstruct
 from tests.spark_jobs.arrivals import Landed, by_place, cut, deliver, gold, landed, rows_of
 
 GOLDEN = ("4.3.0/eager_join_leave_kill", "4.3.0/kip848_join_leave", "4.3.0/connect_worker_lost")
-SILVER = ("silver.rebalance", "silver.measured_rebalance", "silver.contradiction", "silver.checkpoint")
+SILVER = ("silver.measured_rebalance", "silver.contradiction", "silver.checkpoint")
 
 
 @pytest.fixture(autouse=True)
@@ -169,7 +169,7 @@ def test_a_crash_after_any_commit_is_mended_by_a_rerun(
             break
         except KeyboardInterrupt:
             continue
-    assert {"silver.rebalance", "silver.checkpoint", "silver.reopening"} <= died
+    assert {"silver.measured_rebalance", "silver.checkpoint", "silver.reopening"} <= died
     assert everything_of(warehouse) == expected
 
 
@@ -326,7 +326,7 @@ def test_a_clock_that_jumps_for_a_while_gives_the_rows_of_folding_at_once_and_se
 
 
 def final_rows(warehouse: Warehouse) -> list[str]:
-    return [row for row in rows_of(warehouse, "silver.rebalance") if '"is_final": true' in row]
+    return [row for row in rows_of(warehouse, "silver.measured_rebalance") if '"is_final": true' in row]
 
 
 def _moved(text: str, hours: int) -> str:

@@ -17,11 +17,11 @@ from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.model import ConnectTask, Finding, Mark, Member, Movement, Rebalance, from_row, to_row
 from rebalance_audit.domain.reconstruct import reconstruct
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, narrow_schema, rows_to_table, whole
-from spark_jobs.stages.measure import measure_rows
+from spark_jobs.measuring import with_numbers
 from spark_jobs.structs import distinct_items, lists_of, objects_in, struct_array
 from tests.captures import CAPTURES, gathered
 
-TABLE = "silver.rebalance"
+TABLE = "silver.measured_rebalance"
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +125,8 @@ NOT_KNOWN = {"triggers": None, "members": None, "movements": None, "evidence": N
 def test_measuring_columns_gives_what_measuring_each_rebalance_gives(
     unmeasured_rows: pa.Table, measured_rows: pa.Table
 ) -> None:
-    batches = iter(unmeasured_rows.to_batches(max_chunksize=50))
-    assert pa.Table.from_batches(measure_rows(batches)).to_pylist() == measured_rows.to_pylist()
+    batches = map(with_numbers, unmeasured_rows.to_batches(max_chunksize=50))
+    assert pa.Table.from_batches(batches).to_pylist() == measured_rows.to_pylist()
 
 
 MARKS = st.lists(
@@ -178,7 +178,7 @@ def test_columns_with_any_marks_are_measured_as_each_rebalance_is(data: st.DataO
     ]
     unmeasured = rows_to_table(TABLE, [to_row(r) | {"place": n} for n, r in enumerate(rows)])
     expected = rows_to_table(TABLE, [to_row(measure(r)) | {"place": n} for n, r in enumerate(rows)])
-    measured = list(measure_rows(iter(unmeasured.to_batches())))
+    measured = map(with_numbers, unmeasured.to_batches())
     assert [row for batch in measured for row in batch.to_pylist()] == expected.to_pylist()
 
 

@@ -29,7 +29,6 @@ GOOD: dict[str, dict[str, Any]] = {
         "undecoded_count": 2,
         "skipped_count": 1,
     },
-    "silver.rebalance": {"group_epoch": None, "trigger_tier": "unknown"},
     "silver.measured_rebalance": {"group_epoch": None, "trigger_tier": "unknown"},
     "gold.rebalance": {"group_epoch": None, "trigger_tier": "unknown"},
     "gold.movement": {"kind": "moved"},

@@ -26,7 +26,7 @@ from tests.encoders import offset_commit_key
 from tests.spark_jobs.arrivals import Landed, by_place, cut, deliver, gold, landed, rows_of
 
 GROUPS = 12
-SILVER = ("silver.commit_mark", "silver.decode_count", "silver.rebalance", "silver.measured_rebalance")
+SILVER = ("silver.commit_mark", "silver.decode_count", "silver.measured_rebalance")
 BASE_MS = 1_795_000_000_000
 STEP_MS = 2_000
 

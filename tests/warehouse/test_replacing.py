@@ -319,7 +319,7 @@ def test_only_row_groups_that_may_hold_a_value_are_named(tmp_path: Path) -> None
 
 
 def test_a_column_of_the_table_may_be_named_place(tmp_path: Path) -> None:
-    table = "silver.rebalance"
+    table = "silver.measured_rebalance"
 
     def rebalances(*places: int) -> pa.Table:
         rows = [{"cluster_id": "c", "group_id": "a", "rebalance_id": f"c/a/{at}", "place": at} for at in places]
@@ -335,7 +335,7 @@ def test_of_a_long_history_only_files_from_the_first_place_on_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the end of it is too much to be in memory: all of it would be, file by file."""
-    table = "silver.rebalance"
+    table = "silver.measured_rebalance"
     asked: list[str] = []
 
     def compared(schema: pa.Schema, stored: Any, files: Sequence[str], *others: Any) -> comparing_on_disk.Compared:

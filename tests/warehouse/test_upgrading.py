@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,22 @@ def test_an_extended_warehouse_takes_in_more(old: Path, capsys: pytest.CaptureFi
     assert len(Warehouse.open(old).read("gold.rebalance")) > before
     assert cli.run(["report", "-w", str(old)]) == 0
     assert verify(str(old)).faults == []
+
+
+@pytest.mark.parametrize("had_measured", [True, False])
+def test_rebalances_without_numbers_go_once_all_are_measured(
+    old: Path, capsys: pytest.CaptureFixture[str], *, had_measured: bool
+) -> None:
+    """Releases before decision 0123 kept them in a table of their own, and might die before they had measured them."""
+    without, measured = old / "silver" / "rebalance", old / "silver" / "measured_rebalance"
+    before = {row["rebalance_id"] for row in rows_as_stored(old, "silver.measured_rebalance")}
+    assert without.is_dir()
+    if not had_measured:
+        shutil.rmtree(measured)
+    for _ in range(2):
+        assert cli.run(["run", "-q", "-w", str(old), "--engine", "local"]) == 0, capsys.readouterr().err
+    assert not without.exists()
+    assert {row["rebalance_id"] for row in rows_as_stored(old, "silver.measured_rebalance")} == before
 
 
 def test_a_newer_warehouse_is_refused(tmp_path: Path) -> None:

@@ -55,7 +55,6 @@ from rebalance_audit.domain.tables.reconstructed import (
     SILVER_FINDING,
     SILVER_JUDGED_ERA,
     SILVER_MEASURED,
-    SILVER_REBALANCE,
     SILVER_REOPENING,
 )
 from rebalance_audit.domain.tables.trust import GOLD_CHECK, GOLD_COVERAGE, GOLD_ERASURE, GOLD_QUARANTINE
@@ -66,7 +65,7 @@ SCHEMA_VERSION = 1
 TABLES: tuple[Table, ...] = (
     BRONZE_RECORD, BRONZE_LOG_LINE, BRONZE_SOURCE, SILVER_FLOOR,
     SILVER_GROUP_EVENT, SILVER_COMMIT_MARK, SILVER_UNDECODED, SILVER_DECODE_COUNT,
-    SILVER_REBALANCE, SILVER_MEASURED, SILVER_CONNECT_TASK, SILVER_CONTRADICTION, SILVER_CHECKPOINT,
+    SILVER_MEASURED, SILVER_CONNECT_TASK, SILVER_CONTRADICTION, SILVER_CHECKPOINT,
     SILVER_REOPENING, SILVER_FINDING, SILVER_JUDGED_ERA,
     GOLD_REBALANCE, GOLD_REBALANCE_MEMBER, GOLD_MOVEMENT, GOLD_STANDSTILL, GOLD_CONNECT_TASK, GOLD_FINDING, GOLD_GROUP,
     GOLD_COVERAGE, GOLD_CHECK,
@@ -76,6 +75,8 @@ TABLES: tuple[Table, ...] = (
     GOLD_INCIDENT, GOLD_MARK, GOLD_RESPONSE, GOLD_WHATIF, GOLD_ERASURE, GOLD_QUARANTINE,
 )  # fmt: skip
 BY_NAME = {t.name: t for t in TABLES}
+RETIRED = frozenset({"silver.rebalance"})
+"""Tables that older releases kept, and which the next run takes away."""
 MAINTAINED = ("silver.floor", "gold.whatif")
 """Tables that no stage writes."""
 UNPUBLISHED = ("gold.check", "gold.response", "gold.erasure", "gold.quarantine")
@@ -95,6 +96,7 @@ __all__ = [
     "MOVEMENT_KINDS",
     "OUTCOMES",
     "REBALANCE_KINDS",
+    "RETIRED",
     "SCHEMA_VERSION",
     "SEVERITIES",
     "SILVER_COMMIT_MARK",
@@ -102,7 +104,6 @@ __all__ = [
     "SILVER_FINDING",
     "SILVER_JUDGED_ERA",
     "SILVER_MEASURED",
-    "SILVER_REBALANCE",
     "TABLES",
     "TIERS",
     "TRIGGERS",

@@ -30,9 +30,10 @@ _MOVEMENT_FACTS = (
     col("resume_marks", _MARKS, "Evidence of when the new owner's assigned callback returned."),
 )
 
-SILVER_REBALANCE = Table(
-    "silver.rebalance",
-    "One rebalance as reconstructed: its members, its movements and the evidence for their times; no numbers yet.",
+SILVER_MEASURED = Table(
+    "silver.measured_rebalance",
+    "One rebalance as reconstructed and measured: its members, its movements and the evidence for their times; what "
+    "publish takes apart into tables of gold.",
     ("cluster_id", "rebalance_id"),
     (
         *GOLD_REBALANCE.columns,
@@ -43,19 +44,11 @@ SILVER_REBALANCE = Table(
             "Rows of gold.rebalance_member.",
             required=True,
         ),
-        col("movements", f"array<{_struct(_MOVEMENT_FACTS)}>", "Rows of gold.movement, unmeasured.", required=True),
+        col("movements", f"array<{_struct(_MOVEMENT_FACTS)}>", "Rows of gold.movement.", required=True),
         col(
             "standstills", f"array<{_struct(GOLD_STANDSTILL.columns)}>", "Rows of gold.standstill, until the next one."
         ),
     ),
-    tuple(law for law in GOLD_REBALANCE.laws if "pause" not in law.name),
-)
-
-SILVER_MEASURED = Table(
-    "silver.measured_rebalance",
-    "The same rebalance in numbers: what publish takes apart into three tables of gold.",
-    ("cluster_id", "rebalance_id"),
-    SILVER_REBALANCE.columns,
     GOLD_REBALANCE.laws,
 )
 

@@ -111,7 +111,7 @@ def test_a_commit_that_only_goes_on_folds_no_group_again(engine: dict[str, Any],
 
     def folded(name: str, *records: dict[str, Any]) -> int:
         land(warehouse, name, records)
-        return pipeline.run(warehouse, **engine, with_quality=False).rows_written["silver.rebalance"]
+        return pipeline.run(warehouse, **engine, with_quality=False).rows_written["silver.measured_rebalance"]
 
     assert folded("a", a_generation(1, 1), a_commit(2)) == 1
     assert folded("b", a_commit(3), a_commit(4)) == 0  # as before, only longer
