@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import resource
 import tempfile
 import time
 from pathlib import Path
@@ -95,7 +96,11 @@ def land(warehouse: Warehouse, commit_count: int) -> int:
 
 
 def cpu_seconds() -> float:
-    """CPU seconds of this process and all its children, ended ones included."""
+    """CPU seconds of this process and all its children, ended ones included. To look at all processes takes 5 ms, which
+    would be counted, too: that is not done while there is no child."""
+    if not any(children.read_text() for children in Path("/proc/self/task").glob("*/children")):
+        spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return sum(of_some.ru_utime + of_some.ru_stime for of_some in spent)
     ticks, ours = 0, {os.getpid()}
     stats = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
