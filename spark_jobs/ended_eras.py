@@ -13,11 +13,9 @@ from rebalance_audit.domain.detect import LimitsOf, eras
 from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.publish.group_sums import GroupSums
 from rebalance_audit.domain.publish.groups import READS
-from rebalance_audit.warehouse.arrow_tables import whole
-from rebalance_audit.warehouse.footers import row_group_bytes
-from rebalance_audit.warehouse.kept_columns import row_group
 from rebalance_audit.warehouse.known_footers import known
 from rebalance_audit.warehouse.row_groups import Least, greatest, row_groups_of
+from rebalance_audit.warehouse.rows_in_files import columns_in
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.eras import ERAS, REBALANCES, judged_by
 from spark_jobs.group_rows import GROUP, PLACE, Place, places_table, rows_of_groups
@@ -111,10 +109,7 @@ def _if_few(file: str) -> list[tuple[str, str, int, int]] | None:
 
 def _eras_in(file: str) -> list[tuple[str, str, int, int]]:
     """Cluster, group, era and the number of its rebalances in this file."""
-    numbers = range(len(row_group_bytes(file)))
-    rows = pa.concat_tables(
-        [_PLACES.empty_table(), *(whole(row_group(file, n, _PLACES.names), _PLACES) for n in numbers)]
-    )
+    rows = columns_in(file, _PLACES)
     rows = rows.append_column("era", pa.array(eras.era_of(rows[PLACE].to_numpy())))
     counted = rows.group_by([*GROUP.names, "era"]).aggregate([(PLACE, "count")])
     named = (*GROUP.names, "era", f"{PLACE}_count")

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain.kinds import Outcome, RebalanceKind
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, distinct, no_rows, whole
-from rebalance_audit.warehouse.kept_columns import row_group
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, distinct, no_rows
 from rebalance_audit.warehouse.known_footers import known
-from rebalance_audit.warehouse.row_groups import held_in, row_groups_of
+from rebalance_audit.warehouse.row_groups import row_groups_of
+from rebalance_audit.warehouse.rows_in_files import columns_in
 from spark_jobs.group_rows import GROUP, INSTANTS
 
 _REBALANCES = "silver.measured_rebalance"
@@ -124,8 +124,7 @@ def _spans(file: str) -> list[int] | None:
 
 @functools.lru_cache(maxsize=1_024)
 def _times_of(file: str) -> pa.Table:
-    parts = [whole(row_group(file, at, _STORED.names), _STORED) for at in range(len(held_in(file, "group_id")))]
-    rows = pa.concat_tables([no_rows(_STORED), *parts])
+    rows = columns_in(file, _STORED)
     at_ms = pc.coalesce(*(rows[name] for name in INSTANTS))
     counted = pc.coalesce(*(rows[name] for name in ("assigned_at_ms", "ended_at_ms", "joined_at_ms", "started_at_ms")))
     first = pc.min_element_wise(at_ms, rows["started_at_ms"])

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rebalance_audit.warehouse.arrow_tables import whole
+from rebalance_audit.warehouse.arrow_tables import no_rows, whole
 from rebalance_audit.warehouse.comparing_on_disk import Places
 from rebalance_audit.warehouse.footers import row_count_in, row_group_bytes
 from rebalance_audit.warehouse.kept_columns import put_rows, row_group
@@ -66,6 +66,14 @@ def row_groups(file: str) -> Iterator[pa.Table]:
     """The row groups of a file, one at a time."""
     for number in range(len(row_group_bytes(file))):
         yield row_group(file, number)
+
+
+def columns_in(file: str, schema: pa.Schema) -> pa.Table:
+    """These columns of all rows of a file; one that it lacks is null."""
+    numbers = range(len(row_group_bytes(file)))
+    return pa.concat_tables(
+        [no_rows(schema), *(whole(row_group(file, number, schema.names, schema), schema) for number in numbers)]
+    )
 
 
 def in_tables_of(parts: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:

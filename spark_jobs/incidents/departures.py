@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain.causes import MEMBER_FAILED
-from rebalance_audit.warehouse.arrow_tables import arrow_schema, narrow_schema, no_rows, whole
-from rebalance_audit.warehouse.footers import columns_of, row_count_in, row_group_bytes
-from rebalance_audit.warehouse.kept_columns import row_group
+from rebalance_audit.warehouse.arrow_tables import arrow_schema, narrow_schema, no_rows
+from rebalance_audit.warehouse.footers import columns_of, row_count_in
 from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.rows_in_files import columns_in
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.group_rows import INSTANTS
 from spark_jobs.incidents.rows import AT, REBALANCES
@@ -73,13 +73,7 @@ def _let_old_go(asked: int) -> None:
 
 def of_few_rows(file: str) -> pa.Table:
     """DEPARTURES of the rebalances of a file."""
-    schema = _stored()
-    rows = pa.concat_tables(
-        [
-            no_rows(schema),
-            *(whole(row_group(file, at, schema.names, schema), schema) for at in range(len(row_group_bytes(file)))),
-        ]
-    )
+    rows = columns_in(file, _stored())
     went, blamed = _who_went(rows), _who_failed(rows)
     grown = rows["grown_topics"].to_pylist()
     at: list[int] = []

@@ -26,9 +26,8 @@ from rebalance_audit.domain import tables
 from rebalance_audit.warehouse import comparing
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, distinct, rows_to_table
 from rebalance_audit.warehouse.comparing import differing_rows
-from rebalance_audit.warehouse.footers import row_group_bytes
-from rebalance_audit.warehouse.kept_columns import row_group
 from rebalance_audit.warehouse.queries import cursor
+from rebalance_audit.warehouse.rows_in_files import columns_in
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.copied_rows import rows_or_files, written_in
 from spark_jobs.coverage import ledger
@@ -233,8 +232,7 @@ def _with_revision(context: Run, files: list[str], scope: pa.Table, folder: str)
 
 def _few_with_revision(files: Sequence[str], was: pa.Table, content: Sequence[str]) -> pa.Table | None:
     """The same of few rows, compared in Arrow; None where a key occurs twice."""
-    groups = ((file, number) for file in files for number in range(len(row_group_bytes(file))))
-    rows = pa.concat_tables([row_group(*group, was.schema.names) for group in groups])
+    rows = pa.concat_tables(columns_in(file, was.schema) for file in files)
     key = tables.GOLD_REBALANCE.key
     found = differing_rows(was.select(content), rows.select(content), key)
     if found is None:
