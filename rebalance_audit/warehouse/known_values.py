@@ -120,24 +120,10 @@ def let_values_go(file: str) -> None:
     known_footers.let_go(file)
 
 
-def may_have(file: str, number: int, column: str, wanted: Hashes) -> bool:
-    """Whether a value with one of these hashes may be in the column of this row group."""
-    found = places_among(file, number, column, wanted)
-    return found is None or len(found) > 0
-
-
-def surely_has(file: str, number: int, column: str, wanted: Hashes) -> bool:
-    """Whether it is known that a value with one of these hashes is in the column of this row group."""
-    found = places_among(file, number, column, wanted)
-    return found is not None and len(found) > 0
-
-
-def share_of(file: str, number: int, column: str, wanted: Hashes) -> float:
-    """How many of the distinct values in the column of this row group have one of these hashes: a share, 1 if it is not
-    known."""
+def distinct_count(file: str, number: int, column: str) -> int | None:
+    """How many different values the column of this row group has; None: not known."""
     known = _of(file, number, column)
-    found = places_among(file, number, column, wanted)
-    return 1.0 if known is None or found is None else len(found) / max(len(known), 1)
+    return None if known is None else len(known)
 
 
 def places_among(file: str, number: int, column: str, wanted: Hashes) -> npt.NDArray[np.int64] | None:

@@ -19,12 +19,10 @@ from rebalance_audit.warehouse.intervals import Intervals, TextRange
 from rebalance_audit.warehouse.known_footers import known
 from rebalance_audit.warehouse.known_values import (
     Hashes,
+    distinct_count,
     hash_of,
     hashes_of,
-    may_have,
     places_among,
-    share_of,
-    surely_has,
 )
 
 _INDEXED_FILES, _FILES_OF_A_VALUE = 64, 8
@@ -153,15 +151,21 @@ class WantedValues:
         held = held_in(file, self.column)[number]
         if self.with_null and held.may_be_null:
             return True
-        return len(held.among(self.values)) > 0 and may_have(file, number, self.column, self.hashes)
+        return len(held.among(self.values)) > 0 and self._count_in(file, number) != 0
 
     def is_in(self, file: str, number: int) -> bool:
         """Whether a row group is known to hold one of them."""
-        return surely_has(file, number, self.column, self.hashes)
+        return bool(self._count_in(file, number))
 
     def share_in(self, file: str, number: int) -> float:
         """Their share of the distinct values that a row group is known to hold; 1 if that is not known."""
-        return share_of(file, number, self.column, self.hashes)
+        found, all_there = self._count_in(file, number), distinct_count(file, number, self.column)
+        return 1.0 if found is None or all_there is None else found / max(all_there, 1)
+
+    def _count_in(self, file: str, number: int) -> int | None:
+        """How many of them, told by their hashes, a row group holds; None: not known."""
+        found = places_among(file, number, self.column, self.hashes)
+        return None if found is None else len(found)
 
 
 def row_count_of(groups: Iterable[RowGroup]) -> int:
