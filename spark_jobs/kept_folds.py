@@ -6,7 +6,7 @@ It is a note of the warehouse (`notes/`): if it is lost, or rows have gone, ever
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -15,10 +15,12 @@ Fold = Callable[[Any, Sequence[str]], Any]
 """Adds the rows of these files to the value; the value is None at first. It returns None if these rows cannot be added,
 so that all rows must be read. It must not change its argument, and returns the same object if nothing was new."""
 
+NOTE: Final = "kept-folds"
+"""The note of what the others do not say: of one whose value did not change its version, and the later version of the
+table that the value is of as well. It is small, and written at the end of a run in which there was such a value. With
+the large ones alone, a process that begins read what came in up to fifty runs again."""
 _KEPT: WeakKeyDictionary[Warehouse, dict[str, dict[str, Any]]] = WeakKeyDictionary()
 """What was kept last, by note: a process that goes on need not read it again."""
-_BEHIND = 50
-"""How many versions the note of an unchanged value may be behind the table."""
 
 
 def folded(warehouse: Warehouse, note: str, table: str, version: int | None, fold: Fold, *, value_version: int) -> Any:
@@ -36,7 +38,10 @@ def folded(warehouse: Warehouse, note: str, table: str, version: int | None, fol
     if kept is None:
         kept = warehouse.recall(note)
         kept["noted"] = kept.get("version")
-    value, fresh, is_known = None, [], False
+        since, until = warehouse.recall(NOTE).get(note, (None, None))
+        if since is not None and since == kept["noted"]:
+            kept["version"] = until
+    value, is_known = None, False
     if kept.get("form") == value_version and kept.get("table_id") == identity and kept["version"] <= at:
         value, is_known = kept["value"], True
         added = warehouse.added(table, kept["version"], at)
@@ -47,12 +52,23 @@ def folded(warehouse: Warehouse, note: str, table: str, version: int | None, fol
             is_known = value is not None
     if not is_known:
         kept["noted"] = None
-        fresh = warehouse.files(table, at)
-        value = fold(None, fresh) if fresh else None
-    is_late = kept["noted"] is None or at - kept["noted"] > _BEHIND
+        files = warehouse.files(table, at)
+        value = fold(None, files) if files else None
     noted = kept["noted"]
-    if warehouse.is_writing and (is_late or value is not kept.get("value")):
+    if warehouse.is_writing and (noted is None or value is not kept.get("value")):
         warehouse.remember(note, {"form": value_version, "table_id": identity, "version": at, "value": value})
         noted = at
     memory[note] = {"form": value_version, "table_id": identity, "version": at, "value": value, "noted": noted}
     return value
+
+
+def keep(warehouse: Warehouse) -> None:
+    """Notes up to which versions of their tables the values hold that did not change. Only for the one who writes."""
+    before = warehouse.recall(NOTE)
+    now = {
+        note: [kept["noted"], kept["version"]]
+        for note, kept in _KEPT.get(warehouse, {}).items()
+        if kept["noted"] not in (None, kept["version"])
+    }
+    if (whole := before | now) != before:
+        warehouse.remember(NOTE, whole)

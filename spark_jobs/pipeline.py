@@ -16,7 +16,7 @@ from rebalance_audit.domain.publish.volumes import FOLLOWED, noted
 from rebalance_audit.warehouse.spreading import in_this_process
 from rebalance_audit.warehouse.warehouse import Warehouse
 from rebalance_audit.warehouse.worked_out import note_this_release
-from spark_jobs import kept_footers
+from spark_jobs import kept_folds, kept_footers
 from spark_jobs.engine import SPARK_FROM_BYTES, LocalEngine
 from spark_jobs.plan import BRONZE, BY_NAME, DECODE, PUBLISH, STAGES
 
@@ -116,6 +116,7 @@ def run(
             if not FOLLOWED.isdisjoint(outcome.rows_written):
                 opened.remember(VOLUMES, noted(opened.recall(VOLUMES), outcome.rows_written, ended_at_ms))
             kept_footers.keep(opened)
+            kept_folds.keep(opened)
     return outcome
 
 

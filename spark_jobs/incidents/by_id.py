@@ -10,6 +10,7 @@ from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rebalance_audit.warehouse.arrow_tables import arrow_schema
 from rebalance_audit.warehouse.file_sizes import leading_column
@@ -24,8 +25,21 @@ _DIGITS = 4
 """Of an id's hash, so many hexadecimal digits part the rows evenly."""
 
 
-def ordered_by_id(engine: Engine, files: Mapping[str, Sequence[str]], folder: str) -> dict[str, list[str]]:
-    """By table, new files with all rows of these."""
+def add_rows(writer: TaskWriter, table: str, rows: pa.RecordBatch, recent: Mapping[str, int]) -> None:
+    """Incidents that are open, or end at the moment `recent` of their cluster or later, go into files of their own:
+    each run asks for them, and by their ids they would be in all files."""
+    if table != "gold.incident":
+        writer.add(table, rows)
+        return
+    since = pa.array([recent.get(cluster_id, 0) for cluster_id in rows["cluster_id"].to_pylist()], pa.int64())
+    is_recent = pc.or_kleene(pc.equal(rows["status"], "open"), pc.greater_equal(rows["last_at_ms"], since))
+    writer.add(table, rows, is_recent.fill_null(True).to_numpy(zero_copy_only=False))
+
+
+def ordered_by_id(
+    engine: Engine, files: Mapping[str, Sequence[str]], recent: Mapping[str, int], folder: str
+) -> dict[str, list[str]]:
+    """By table, new files with all rows of these. `recent`: as in `add_rows`."""
     bounds: dict[str, list[str]] = {}
     buckets: dict[str, int] = {}
     count = 0
@@ -35,7 +49,9 @@ def ordered_by_id(engine: Engine, files: Mapping[str, Sequence[str]], folder: st
         buckets[table] = count
         count += parts
     work = row_groups(files)
-    return files_by_table(engine.gather(work, _packing(bounds, buckets), _writing(folder), WRITTEN, buckets=count))
+    return files_by_table(
+        engine.gather(work, _packing(bounds, buckets), _writing(folder, recent), WRITTEN, buckets=count)
+    )
 
 
 def _packing(bounds: Mapping[str, Sequence[str]], buckets: Mapping[str, int]) -> ArrowTask:
@@ -64,7 +80,7 @@ def _packing(bounds: Mapping[str, Sequence[str]], buckets: Mapping[str, int]) ->
     return pack
 
 
-def _writing(folder: str) -> ArrowTask:
+def _writing(folder: str, recent: Mapping[str, int]) -> ArrowTask:
     def write(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = TaskWriter(folder)
         rows = (row for some in parcels for row in some.to_pylist())
@@ -74,7 +90,7 @@ def _writing(folder: str) -> ArrowTask:
                 parts[one["kind"]].append(pa.ipc.open_stream(one["rows"]).read_all())
             for table, of_table in parts.items():
                 for batch in pa.concat_tables(of_table).sort_by(leading_column(table)).to_batches():
-                    writer.add(table, batch)
+                    add_rows(writer, table, batch, recent)
         yield from writer.written()
 
     return write

@@ -21,7 +21,7 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import ArrowTask, Engine
-from spark_jobs.incidents.by_id import ordered_by_id
+from spark_jobs.incidents.by_id import add_rows, ordered_by_id
 from spark_jobs.incidents.known import MOMENT_OF_CLUSTER, KnownIncidents, moment_params
 from spark_jobs.incidents.reading import ClusterReader, SmallTables, clusters_in, packing, reader_of, small_tables
 from spark_jobs.incidents.replaced import Incidents, scope_of
@@ -29,6 +29,8 @@ from spark_jobs.incidents.rows import FINDINGS
 from spark_jobs.task_files import WRITTEN, TaskWriter, files_by_table
 
 _BUCKETS_PER_TASK = 4
+_RECENT_MS = 2 * MARGIN_MS
+"""Before the end of a cluster's evidence: news of a while later ask for the incidents of the margin before them."""
 _ROWS_AT_ONCE = 2_000
 
 
@@ -56,12 +58,13 @@ def incidents_since(
         buckets_at_least=_BUCKETS_PER_TASK * engine.tasks_at_once,
     )  # fmt: skip
     asked = engine.share((reader, small))
+    recent = {cluster_id: at_ms - _RECENT_MS for cluster_id, at_ms in now_ms.items()}
     found = engine.gather(
-        reader.work(), packing(asked), _building(asked, limits, folder), WRITTEN, buckets=reader.buckets.count
+        reader.work(), packing(asked), _building(asked, limits, recent, folder), WRITTEN, buckets=reader.buckets.count
     )
     written = files_by_table(found)
     if reader.buckets.of_group:  # each part of a large cluster has ids of all kinds
-        written = ordered_by_id(engine, written, folder)
+        written = ordered_by_id(engine, written, recent, folder)
     gone = stored.since(since)
     incidents, marks = written.get("gold.incident", []), written.get("gold.mark", [])
     return Incidents(
@@ -134,6 +137,7 @@ def cluster_rows(
 def _building(
     shared: Callable[[], tuple[ClusterReader, SmallTables]],
     limits: LimitsOf,
+    recent: Mapping[str, int],
     folder: str,
 ) -> ArrowTask:
     def build(parcels: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -143,16 +147,16 @@ def _building(
             # Ids are by chance. In their order, each file of a large cluster has a part of them.
             incidents.sort(key=attrgetter("incident_id"))
             for at in range(0, len(incidents), _ROWS_AT_ONCE):
-                _write(writer, "gold.incident", map(incident_row, incidents[at : at + _ROWS_AT_ONCE]))
-            _write(writer, "gold.mark", sorted(map(mark_row, marks), key=itemgetter("mark_id")))
+                _write(writer, "gold.incident", map(incident_row, incidents[at : at + _ROWS_AT_ONCE]), recent)
+            _write(writer, "gold.mark", sorted(map(mark_row, marks), key=itemgetter("mark_id")), recent)
         yield from writer.written()
 
     return build
 
 
-def _write(writer: TaskWriter, table: str, rows: Iterable[dict[str, Any]]) -> None:
+def _write(writer: TaskWriter, table: str, rows: Iterable[dict[str, Any]], recent: Mapping[str, int]) -> None:
     for batch in rows_to_table(table, list(rows)).to_batches():
-        writer.add(table, batch)
+        add_rows(writer, table, batch, recent)
 
 
 def _marks_of_evidence(warehouse: Warehouse, since: Mapping[str, int]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import pytest
 
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
 from rebalance_audit.warehouse.warehouse import Warehouse
-from spark_jobs.kept_folds import folded
+from spark_jobs.kept_folds import NOTE, folded, keep
 
 TABLE = "silver.undecoded"
 
@@ -52,6 +52,49 @@ def test_only_files_that_came_are_read(warehouse: Warehouse) -> None:
         assert folded(warehouse, "sum", TABLE, None, fold, value_version=1) == 12
         assert folded(warehouse, "sum", TABLE, None, fold, value_version=1) == 12
     assert fold.read == [2]
+
+
+def unchanged(known: int | None, files: Sequence[str]) -> int:
+    return 3 if known is None else known
+
+
+def test_a_process_that_begins_reads_what_came_since_the_last_run(warehouse: Warehouse) -> None:
+    with warehouse.lease():
+        add(warehouse, 4)
+        assert folded(warehouse, "sum", TABLE, None, unchanged, value_version=1) == 3  # so its note stays as it was
+        keep(warehouse)
+        add(warehouse, 5)
+    later, fold = Warehouse.open(warehouse.location), Sum()
+    with later.lease():
+        assert folded(later, "sum", TABLE, None, fold, value_version=1) == 8
+    assert fold.read == [1]
+
+
+def test_what_is_known_of_an_earlier_note_is_not_used_of_a_later_one(warehouse: Warehouse) -> None:
+    with warehouse.lease():
+        add(warehouse, 4)
+        folded(warehouse, "sum", TABLE, None, unchanged, value_version=1)
+        keep(warehouse)
+        earlier = warehouse.recall("sum")
+        add(warehouse, 5)
+        assert folded(warehouse, "sum", TABLE, None, Sum(), value_version=1) == 8
+        warehouse.remember("sum", {**earlier, "version": earlier["version"] - 1})  # of a backup, for example
+    assert warehouse.recall(NOTE)["sum"] == [earlier["version"], earlier["version"] + 1]
+    fold = Sum()
+    folded(Warehouse.open(warehouse.location), "sum", TABLE, None, fold, value_version=1)
+    assert fold.read == [3]
+
+
+def test_values_that_are_not_asked_for_stay_known(warehouse: Warehouse) -> None:
+    with warehouse.lease():
+        add(warehouse, 4)
+        folded(warehouse, "sum", TABLE, None, unchanged, value_version=1)
+        keep(warehouse)
+        known = warehouse.recall(NOTE)
+    later = Warehouse.open(warehouse.location)
+    with later.lease():
+        keep(later)
+    assert warehouse.recall(NOTE) == known
 
 
 @pytest.mark.parametrize("version", [1, 2])
