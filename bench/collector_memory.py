@@ -29,12 +29,12 @@ RECORDS_PER_S = 100_000
 FOLLOWED_S = 30
 COLLECT = """
 import sys, time
-import pyarrow as pa
+from rebalance_audit.commands.allocating import use_the_systems_malloc
+use_the_systems_malloc()
 from ingest.collect_settings import CollectSettings
 from ingest.collector import collect
 from ingest.landing import Landing
 address, topic, warehouse, name, mode = sys.argv[1:]
-pa.set_memory_pool(pa.system_memory_pool())  # as the verb does
 until = time.monotonic() + float(mode) if mode != "end" else None
 settings = CollectSettings(client_config={"bootstrap.servers": address}, offsets_topic=topic, connect_topics={},
                            share_as=name or None, until_end=mode == "end")

@@ -125,7 +125,8 @@ def main() -> None:
     arguments.add_argument("--hour", action="store_true", help="the storm from its begin, in rounds of ten seconds")
     arguments.add_argument("--seconds", type=int, default=3_600, help="so much of the hour")
     given = arguments.parse_args()
-    pa.set_memory_pool(pa.system_memory_pool())  # as `watch` does
+    if pa.default_memory_pool().backend_name != "system":
+        arguments.error("set ARROW_DEFAULT_MEMORY_POOL=system, as `watch` does")
     print(f"{'rebalances of the storm':>24}" + "".join(f"{name:>15}" for name in STAGES) + f"{'all':>15}   (CPU s, MB)")
     with tempfile.TemporaryDirectory(prefix="bench-storm-") as folder:
         place = given.warehouse or folder

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rebalance_audit.commands import options
+from rebalance_audit.commands.allocating import use_the_systems_malloc
 from rebalance_audit.commands.meter import meter
 from rebalance_audit.commands.options import CommandError, UsageError
 from rebalance_audit.commands.output import note
@@ -118,14 +119,11 @@ def collect(
 ) -> None:
     """Follow a cluster's topics and logs into a warehouse. Its metadata log as well, where there is one. It only
     reads: no group is joined."""
-    import pyarrow as pa
-
+    use_the_systems_malloc()
     from ingest.collector import collect as collect_into
     from ingest.landing import Landing
     from rebalance_audit.warehouse.warehouse import Warehouse
 
-    # Arrow's own allocator keeps what it was given for a while: tens of MB between two landings.
-    pa.set_memory_pool(pa.system_memory_pool())
     settings = collect_settings(
         bootstrap, command_config, overrides, logs, topics, cluster_id=cluster_id, until_end=until_end,
         share_as=share_as,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rebalance_audit.commands import options
+from rebalance_audit.commands.allocating import use_the_systems_malloc
 from rebalance_audit.commands.collect import (
     FollowedMetadata,
     Metadata,
@@ -66,12 +67,9 @@ def watch(
     cluster: options.Cluster = None,
 ) -> None:
     """Collect, alert and run the stages on arrival. Until Ctrl-C; with --every in batches."""
-    import pyarrow as pa
-
+    use_the_systems_malloc()
     from rebalance_audit.warehouse.warehouse import Warehouse
 
-    # Arrow's own allocator keeps what threads let go, until these ask again: some 80 MB beside a busy cluster.
-    pa.set_memory_pool(pa.system_memory_pool())
     for option, given in (("--every", every), ("--stopped-after", stopped_after)):
         if given is not None and options.duration_ms(given) == 0:
             raise options.UsageError(f"{option} {given} is no time at all; write it as 90s, 30m, 1h or 2d.")
