@@ -17,7 +17,7 @@ from rebalance_audit.warehouse.storage import located
 
 
 def open_writer(
-    path: str,
+    where: str | pa.NativeFile,
     schema: pa.Schema,
     fs: pafs.FileSystem,
     compression: str,
@@ -25,14 +25,14 @@ def open_writer(
     *,
     has_dictionaries: bool = True,
 ) -> pq.ParquetWriter:
-    """A writer of a Parquet file that keeps no statistics and no dictionaries for what is inside lists. No row is
-    looked up by that, and hardly any two marks or refs are alike: the file is smaller, and is written in four fifths of
-    the time. When the file is closed, its footer is added to `footers`."""
+    """A writer of a Parquet file, to a path or into a stream. It keeps no statistics and no dictionaries for what is
+    inside lists. No row is looked up by that, and hardly any two marks or refs are alike: the file is smaller, and is
+    written in four fifths of the time. When the file is closed, its footer is added to `footers`."""
     flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
     return pq.ParquetWriter(
-        path,
+        where,
         schema,
-        filesystem=fs,
+        filesystem=fs if isinstance(where, str) else None,
         compression=compression,
         write_statistics=flat,
         use_dictionary=flat if has_dictionaries else [],

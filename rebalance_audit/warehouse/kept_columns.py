@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from rebalance_audit.warehouse import unwritten
@@ -183,22 +184,28 @@ def put_rows(table: str, file: str, rows: pa.Table) -> None:
     fs, path = located(file)
     footers: list[pq.FileMetaData] = []
     compression, with_dictionaries = compression_of(table, file, rows.num_rows), has_dictionaries(table, rows.num_rows)
-    writer = open_writer(path, rows.schema, fs, compression, footers, has_dictionaries=with_dictionaries)
+    size = row_group_rows(table)
+    is_little = rows.num_rows <= size and rows.get_total_buffer_size() <= SMALL_BYTES
+    # Into a local file each page would be a write of its own, which takes a sixth of the time.
+    sink = pa.BufferOutputStream() if is_little and isinstance(fs, pafs.LocalFileSystem) else None
+    writer = open_writer(sink or path, rows.schema, fs, compression, footers, has_dictionaries=with_dictionaries)
     try:
-        writer.write_table(rows, row_group_size=row_group_rows(table))
+        writer.write_table(rows, row_group_size=size)
         writer.close()
     except BaseException:
         writer.is_open = False  # pyarrow closes it again when it is let go, and what fails then is printed
         raise
+    if sink is not None:
+        with fs.open_output_stream(path, compression=None) as output:
+            output.write(sink.getvalue())
     if not _is_keeping:
         return
     keep_footer(file, footers[0], rows.schema.names)
     if "group_id" in rows.schema.names:
         held_in(file, "group_id")  # a fact that the next process asks for
-    size = row_group_rows(table)
     for number, first_row in enumerate(range(0, rows.num_rows, size)):
         note_values(file, number, rows.slice(first_row, size))
-    if 0 < rows.num_rows <= size and rows.get_total_buffer_size() <= SMALL_BYTES:
+    if is_little and rows.num_rows:
         _kept.keep(file, 0, rows)
 
 
