@@ -21,6 +21,8 @@ from rebalance_audit.warehouse.queries import cursor
 from rebalance_audit.warehouse.storage import relation
 from spark_jobs.checks import EXAMPLES, KEY_CHECK, UNIQUE_COLUMN, Check, Verdict, checks_of, example, verdict_of
 
+_WORD = r"'[^']*'|\w+"
+"""Of SQL: a text or a name."""
 _THERE, _UNKNOWN = "there", "no known value"
 Rows: TypeAlias = pa.Table | Sequence[str]
 """Rows in memory, or the Parquet files that hold them."""
@@ -53,8 +55,15 @@ def do_laws_hold(name: str, rows: Rows) -> bool:
         return True
     broken = " OR ".join(f"({_fails(table, check)})" for check in checks_of(table) if check.is_law)
     with cursor() as db:
-        source = _source(db, rows)
+        source = _source(db, rows, _named_in_laws(table))
         return _one(db, f"SELECT count(*) FILTER ({broken}) FROM {source}") == (0,)
+
+
+@functools.cache
+def _named_in_laws(table: tables.Table) -> tuple[str, ...]:
+    """The columns that the table's laws look at."""
+    words = {word for law in table.laws for word in re.findall(_WORD, law.sql)}
+    return tuple(column.name for column in table.columns if column.name in words)
 
 
 def projection(name: str, files: Sequence[str]) -> pa.Table:
@@ -139,11 +148,13 @@ def _is_list_of_structs(type_: pa.DataType) -> bool:
     return bool(pa.types.is_list(type_) and pa.types.is_struct(type_.value_type))
 
 
-def _source(db: duckdb.DuckDBPyConnection, rows: Rows) -> str:
-    """The rows as DuckDB names them."""
+def _source(db: duckdb.DuckDBPyConnection, rows: Rows, columns: Sequence[str] | None = None) -> str:
+    """The rows, with these columns at least (None: all), as DuckDB names them. Of rows in memory it looks at the type
+    of each column before it knows which are asked for."""
     if not isinstance(rows, pa.Table) and not all(map(unwritten.is_waiting, rows)):
         return relation(rows)
-    db.register("checked", rows if isinstance(rows, pa.Table) else pa.concat_tables(map(rows_on_disk, rows)))
+    parts = [rows] if isinstance(rows, pa.Table) else map(rows_on_disk, rows)
+    db.register("checked", pa.concat_tables(part if columns is None else part.select(columns) for part in parts))
     return "checked"
 
 
@@ -184,7 +195,7 @@ def _law(table: tables.Table, check: Check) -> str:
     """The check's SQL with every column quoted: `offset` is one of DuckDB's own words."""
     columns = {column.name for column in table.columns}
     sql = next(law.sql for law in table.laws if law.name == check.name)
-    return re.sub(r"'[^']*'|\w+", lambda word: f'"{word[0]}"' if word[0] in columns else word[0], sql)
+    return re.sub(_WORD, lambda word: f'"{word[0]}"' if word[0] in columns else word[0], sql)
 
 
 def _literal(value: Any) -> str:
