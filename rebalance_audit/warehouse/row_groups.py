@@ -210,10 +210,11 @@ class ColumnOfGroup(NamedTuple):
         return (low is not None and self.last < low) or (high is not None and self.first >= high)
 
 
-@functools.lru_cache(maxsize=1 << 16)
+@functools.lru_cache(maxsize=1 << 14)
 def held_in(file: str, column: str | None) -> tuple[ColumnOfGroup, ...]:
     """The statistics of the column in each row group of a file. They are kept, since a cycle asks the same files dozens
-    of times."""
+    of times: a cycle has some 200 new ones of 600 bytes. Those of files that left their tables go as others come; what
+    goes too early is still in `known_footers`."""
     return tuple(map(ColumnOfGroup._make, known(file, f"held {column}", lambda: _held_in(file, column))))
 
 
@@ -242,14 +243,14 @@ def _of_statistics(row_count: int, statistics: pq.Statistics | None) -> ColumnOf
     return ColumnOfGroup(row_count, None, None, not is_all_null, may_be_null)
 
 
-@functools.lru_cache(maxsize=1 << 17)
+@functools.lru_cache(maxsize=1 << 13)
 def greatest(file: str, columns: tuple[str, ...]) -> int | None:
     """The greatest number in any of these columns of a file; None if it is not known."""
     bounds = known(file, f"bounds {columns}", lambda: _bounds(file, columns))
     return None if bounds is None else max((last for _, last in bounds), default=None)
 
 
-@functools.lru_cache(maxsize=1 << 17)
+@functools.lru_cache(maxsize=1 << 13)
 def least(file: str, columns: tuple[str, ...]) -> int | None:
     """The least number in any of these columns of a file; None if it is not known."""
     bounds = known(file, f"bounds {columns}", lambda: _bounds(file, columns))
