@@ -16,9 +16,9 @@ Fold = Callable[[Any, Sequence[str]], Any]
 so that all rows must be read. It must not change its argument, and returns the same object if nothing was new."""
 
 NOTE: Final = "kept-folds"
-"""The note of what the others do not say: of one whose value did not change its version, and the later version of the
-table that the value is of as well. It is small, and written at the end of a run in which there was such a value. With
-the large ones alone, a process that begins read what came in up to fifty runs again."""
+"""A note is written when its value changes. This note has, for each value that still holds at a later version of its
+table, the form and the version that its own note states, and the later version. So a process that begins reads only
+what came since the last run."""
 _KEPT: WeakKeyDictionary[Warehouse, dict[str, dict[str, Any]]] = WeakKeyDictionary()
 """What was kept last, by note: a process that goes on need not read it again."""
 
@@ -38,8 +38,8 @@ def folded(warehouse: Warehouse, note: str, table: str, version: int | None, fol
     if kept is None:
         kept = warehouse.recall(note)
         kept["noted"] = kept.get("version")
-        since, until = warehouse.recall(NOTE).get(note, (None, None))
-        if since is not None and since == kept["noted"]:
+        form, noted, until = warehouse.recall(NOTE).get(note, (None, None, None))
+        if noted is not None and (form, noted) == (kept.get("form"), kept["noted"]):
             kept["version"] = until
     value, is_known = None, False
     if kept.get("form") == value_version and kept.get("table_id") == identity and kept["version"] <= at:
@@ -66,7 +66,7 @@ def keep(warehouse: Warehouse) -> None:
     """Notes up to which versions of their tables the values hold that did not change. Only for the one who writes."""
     before = warehouse.recall(NOTE)
     now = {
-        note: [kept["noted"], kept["version"]]
+        note: [kept["form"], kept["noted"], kept["version"]]
         for note, kept in _KEPT.get(warehouse, {}).items()
         if kept["noted"] not in (None, kept["version"])
     }

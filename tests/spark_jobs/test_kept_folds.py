@@ -79,7 +79,7 @@ def test_what_is_known_of_an_earlier_note_is_not_used_of_a_later_one(warehouse: 
         add(warehouse, 5)
         assert folded(warehouse, "sum", TABLE, None, Sum(), value_version=1) == 8
         warehouse.remember("sum", {**earlier, "version": earlier["version"] - 1})  # of a backup, for example
-    assert warehouse.recall(NOTE)["sum"] == [earlier["version"], earlier["version"] + 1]
+    assert warehouse.recall(NOTE)["sum"] == [1, earlier["version"], earlier["version"] + 1]
     fold = Sum()
     folded(Warehouse.open(warehouse.location), "sum", TABLE, None, fold, value_version=1)
     assert fold.read == [3]
