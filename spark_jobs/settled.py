@@ -26,6 +26,8 @@ from spark_jobs.group_evidence import Clocks
 from spark_jobs.group_rows import GROUP, Place, places_table, relation_of_keys, rows_of_groups
 from spark_jobs.stages.stage import Batch, Run, added_files
 
+_STATE = ("seam", "runs", "stated", "ownerless")
+"""What of a checkpoint has no column of its own."""
 CHECKPOINTS, REOPENINGS = "silver.checkpoint", "silver.reopening"
 _EVENTS, _MARKS = "silver.group_event", "silver.commit_mark"
 _CLOCK_CHANGE_MS = 2 * 3_600_000
@@ -219,7 +221,7 @@ def checkpoint_row(cluster_id: str, group_id: str, checkpoint: Checkpoint) -> di
         "settled_at_ms": checkpoint.shown_until_ms,
         "row_count": checkpoint.row_count,
         "latest": [record.ref for record in checkpoint.latest],
-        "state": json.dumps({"seam": checkpoint.seam, "runs": checkpoint.runs}),
+        "state": json.dumps({name: getattr(checkpoint, name) for name in _STATE}),
         "is_floor": False,
     }
 
@@ -235,20 +237,18 @@ def checkpoint_of(
             break
         assert isinstance(piece, GroupRecord), piece
         latest.append(piece)
-    seam, runs = _state_of(row["state"])
     checkpoint = Checkpoint(
         read_from_ms=row["read_from_ms"],
         read_until_ms=row["read_until_ms"],
         shown_until_ms=row["settled_at_ms"],
         row_count=row["row_count"],
-        seam=seam,
-        runs=runs,
         latest=tuple(latest),
+        **_state_of(row["state"]),
     )
     return checkpoint, pieces
 
 
-def _state_of(text: str) -> tuple[Seam | None, tuple[NumberRun, ...]]:
+def _state_of(text: str) -> dict[str, Any]:
     """Raises ValueError, LookupError or TypeError where it is damaged."""
     state = json.loads(text)
     seam = None
@@ -258,4 +258,11 @@ def _state_of(text: str) -> tuple[Seam | None, tuple[NumberRun, ...]]:
             *numbers, evidence = identity
             identity = (*numbers, tuple(evidence))
         seam = Seam(identity, at_ms)
-    return seam, tuple(map(NumberRun._make, state["runs"]))
+    # Floors of releases before decision 0126 have neither of the last two.
+    stated = ((client_id, libraries and tuple(libraries)) for client_id, libraries in state.get("stated", ()))
+    return {
+        "seam": seam,
+        "runs": tuple(map(NumberRun._make, state["runs"])),
+        "stated": tuple(stated),
+        "ownerless": tuple((topic, int(partition)) for topic, partition in state.get("ownerless", ())),
+    }

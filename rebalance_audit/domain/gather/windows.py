@@ -4,37 +4,63 @@ second for an hour, for example.
 Each window is folded with what lies around it, and says only what happened in it. What it needs from before is there as
 in a compacted topic: the latest record of each key. A history that fits into one window is folded whole, and so is any
 of a Connect group, whose tasks' intervals have no seams.
+
+A window of an ordinary group ends once it has enough rounds in enough time, so that news of a group that lives for
+years costs what it costs in its first weeks. Where much happens within minutes a window is as wide as memory allows.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
+from rebalance_audit.domain.client_families import Families, families_shown, shown
 from rebalance_audit.domain.model import (
     CommitMark,
     ConnectRecord,
     GroupEvidence,
     GroupRecord,
     LogEvent,
+    LogKind,
     Movement,
     Rebalance,
     changed,
 )
 from rebalance_audit.domain.numbers import happened_at_ms
-from rebalance_audit.domain.reconstruct import Reconstruction, is_connect_group, rebalance_id, reconstruct
+from rebalance_audit.domain.reconstruct import (
+    EPOCH_RECORDS,
+    Reconstruction,
+    is_connect_group,
+    rebalance_id,
+    reconstruct,
+)
+from rebalance_audit.domain.reconstruct.classic.members import parse
+from rebalance_audit.domain.reconstruct.evidence.stated import stated_families
 
 WINDOW = 8_000
-"""Pieces of evidence that are folded at once: some 1,000 generations, and 40 MB with all that is made of them."""
+"""Pieces of evidence that are folded at once, at most: some 1,000 generations, and 40 MB with all that is made of
+them."""
 AROUND = 1_000
-"""Pieces before and after that each window sees, too: some 125 generations."""
-FOLD_VERSION = 21
+"""Pieces before and after that each window sees, too, at most: some 125 generations."""
+ROUNDS, ROUNDS_MS = 16, 15 * 60_000
+"""A window sees no more around it than so many rounds that take so long. A round has one or two signs: its record, and
+the line that begins it. Clients wait five minutes for a member (`max.poll.interval.ms`), so the rounds that answer each
+other are within that time."""
+LATE_MS = 10 * 60_000
+"""Logs and records reach us minutes apart. A checkpoint is made once the group's evidence goes on for so long, or for
+AROUND pieces: one that is made at once would be of no use whenever a line comes after the record it belongs to."""
+_ROUND_LINES = frozenset({LogKind.PREPARING, LogKind.EPOCH_BUMPED, LogKind.TARGET_COMPUTED})
+_OWN_SHARE = 3
+"""What a window sees for the first time has so many times the rounds, and the time, of what it sees around it."""
+FOLD_VERSION = 22
 """The version of `Checkpoint` and of what windows find. If either changes, this number must change too: then older
 checkpoints are not used."""
 
 Piece = GroupRecord | ConnectRecord | LogEvent | CommitMark
+Stated = tuple[tuple[str, tuple[str, ...] | None], ...]
+Ownerless = tuple[tuple[str, int], ...]
 Gather = Callable[[Sequence[Piece]], GroupEvidence]
 """The group's evidence made of these pieces, which come in any order."""
 
@@ -45,6 +71,17 @@ class Seam(NamedTuple):
 
     identity: Hashable
     at_ms: int
+
+
+class Extent(NamedTuple):
+    """So many pieces; or fewer that have so many rounds and take so long."""
+
+    pieces: int
+    rounds: int
+    ms: int
+
+    def times(self, count: int) -> Extent:
+        return Extent(count * self.pieces, count * self.rounds, count * self.ms)
 
 
 class NumberRun(NamedTuple):
@@ -71,7 +108,11 @@ class Checkpoint(NamedTuple):
     seam: Seam | None
     runs: tuple[NumberRun, ...]
     latest: tuple[GroupRecord, ...]
-    """The latest record of each key before `read_from_ms`."""
+    """The latest record of each key before `read_from_ms`, without tombstones of members."""
+    stated: Stated = ()
+    """`GroupEvidence.stated` of lines before `read_from_ms`: of clients that the records from there on name."""
+    ownerless: Ownerless = ()
+    """`GroupEvidence.ownerless` at `read_from_ms`: of topics that members subscribe to."""
 
 
 def reconstruct_in_windows(
@@ -80,11 +121,13 @@ def reconstruct_in_windows(
     *,
     window: int = WINDOW,
     around: int = AROUND,
+    rounds: int = ROUNDS,
     start: Checkpoint | None = None,
     note: Callable[[Checkpoint], None] = lambda checkpoint: None,
 ) -> Iterator[Reconstruction]:
     """Reconstruct one part at a time. `pieces` come in the order of their instants, each with its own; with `start`
-    those from its `read_from_ms` on. `note` is given the state between every two windows.
+    those from its `read_from_ms` on. `note` is given the state between two windows once the pieces go on long enough
+    after it. `window`, `around` and `rounds` are described at WINDOW, AROUND and ROUNDS.
 
     Ten pieces, 0 to 9, with `window` 6 and `around` 2. Pieces of one instant are never parted:
 
@@ -93,15 +136,20 @@ def reconstruct_in_windows(
         2 3 4 5 6 7 8                  4 5 6                   the latest record of each key in 0 1
         5 6 7 8 9                      7 8 9                   the latest record of each key in 0 to 4
     """
+    beside = Extent(around, rounds, ROUNDS_MS)
+    own = Extent(1 + window - 2 * around, *beside.times(_OWN_SHARE)[1:])
+    first = Extent(window, *beside.times(_OWN_SHARE + 2)[1:])
     coming = iter(pieces)
     held: list[tuple[int, Piece]] = []
     latest: dict[Hashable, GroupRecord] = {}
+    stated: dict[str, Families] = {}
+    ownerless: Ownerless = ()
     seam: Seam | None = None
     since_ms: int | None = None
     row_count = 0
     if start is None:
         numbers = _Numbers()
-        ahead = _take(held, next(coming, None), coming, window)
+        ahead = _take(held, next(coming, None), coming, first)
         if ahead is not None and is_connect_group(gather([piece for _, piece in held])):
             held += [ahead, *coming]
             ahead = None
@@ -111,18 +159,22 @@ def reconstruct_in_windows(
     else:
         numbers = _Numbers(start.runs)
         latest = {_key(record): record for record in start.latest}
+        stated = {client_id: families_shown(libraries) for client_id, libraries in start.stated}
+        ownerless = start.ownerless
         seam, since_ms, row_count = start.seam, start.shown_until_ms, start.row_count
         ahead = next(coming, None)
         while ahead is not None and ahead[0] < start.read_until_ms:
             held.append(ahead)
             ahead = next(coming, None)
-        ahead = _take(held, ahead, coming, 1 + window - 2 * around)
+        ahead = _take(held, ahead, coming, own)
     while True:
         evidence = gather([*latest.values(), *(piece for _, piece in held)])
-        whole = reconstruct(changed(evidence, is_continued=bool(latest)))
+        shown_as = tuple((client_id, shown(families)) for client_id, families in sorted(stated.items()))
+        whole = reconstruct(changed(evidence, is_continued=bool(latest), stated=shown_as, ownerless=ownerless))
         place = _place(whole.rebalances, seam)
         rows = whole.rebalances[place:]
-        until_ms = None if ahead is None else held[-around][0]
+        until = None if ahead is None else _place_before(held, len(held), beside)
+        until_ms = None if until is None else held[until][0]
         end = len(rows) if until_ms is None else _first_after(rows, until_ms)
         yield Reconstruction(
             rebalances=tuple(numbers.unique(rows[:end], whole.rebalances[:place])),
@@ -133,43 +185,117 @@ def reconstruct_in_windows(
                 if (since_ms is None or (c.at_ms or 0) >= since_ms) and (until_ms is None or (c.at_ms or 0) < until_ms)
             ),
         )
-        if ahead is None or until_ms is None:
+        if ahead is None or until is None or until_ms is None:
             return
         seam, since_ms, row_count = _seam_at(rows, end) or seam, until_ms, row_count + end
-        read_until_ms, read_from_ms = ahead[0], held[-2 * around][0]
+        read_until_ms, read_from_ms = ahead[0], held[_place_before(held, until, beside)][0]
         kept = bisect_left(held, read_from_ms, key=itemgetter(0))
-        for _, piece in held[:kept]:
-            if isinstance(piece, GroupRecord):
-                known = latest.get(_key(piece))
-                if known is None or (known.at_ms, known.offset) <= (piece.at_ms, piece.offset):
-                    latest[_key(piece)] = piece
-        note(Checkpoint(read_from_ms, read_until_ms, until_ms, row_count, seam, numbers.runs, tuple(latest.values())))
+        _add_latest(latest, held[:kept])
+        ownerless = _ownerless(ownerless, held[:kept])
+        stated = stated_families((piece for _, piece in held[:kept] if isinstance(piece, LogEvent)), stated)
+        named = _clients_of([*latest.values(), *(piece for _, piece in held[kept:])])
+        stated = {client_id: families for client_id, families in stated.items() if client_id in named}
+        checkpoint = Checkpoint(
+            read_from_ms,
+            read_until_ms,
+            until_ms,
+            row_count,
+            seam,
+            numbers.runs,
+            tuple(sorted(latest.values(), key=attrgetter("at_ms", "offset"))),
+            tuple((client_id, shown(families)) for client_id, families in sorted(stated.items())),
+            ownerless,
+        )
         held = held[kept:]
-        ahead = _take(held, ahead, coming, 1 + window - 2 * around)
+        seen_before = len(held)
+        ahead = _take(held, ahead, coming, own)
+        if len(held) - seen_before >= around or held[-1][0] - read_until_ms >= LATE_MS:
+            note(checkpoint)
 
 
 def _take(
-    held: list[tuple[int, Piece]], ahead: tuple[int, Piece] | None, coming: Iterator[tuple[int, Piece]], count: int
+    held: list[tuple[int, Piece]], ahead: tuple[int, Piece] | None, coming: Iterator[tuple[int, Piece]], own: Extent
 ) -> tuple[int, Piece] | None:
-    """Put so many more pieces into `held`, and others until a window may end there. The piece after them.
+    """Put so much more into `held`, and other pieces until a window may end there. The piece after them.
 
     It may end where the next piece is of a later instant, and before a record that all commits in the window precede:
     marks go on growing until there is one. Where none comes (logs alone, a group that never gets one) it ends anyway.
     """
-    most = 2 * count + len(held)
+    begin, rounds = len(held), 0
+    most = 2 * own.pieces + begin
     over_ms = max((piece.last_at_ms for _, piece in held if isinstance(piece, CommitMark)), default=None)
     while ahead is not None:
         instant, piece = ahead
-        if count <= 0 and instant != held[-1][0]:
+        count = len(held) - begin
+        is_enough = count >= own.pieces or (rounds >= own.rounds and held[-1][0] - held[begin][0] >= own.ms)
+        if is_enough and instant != held[-1][0]:
             closes = over_ms is None or (isinstance(piece, GroupRecord) and instant > over_ms)
             if closes or len(held) >= most:
                 break
         if isinstance(piece, CommitMark):
             over_ms = max(piece.last_at_ms, over_ms or 0)
         held.append(ahead)
-        count -= 1
+        rounds += _begins_round(piece)
         ahead = next(coming, None)
     return ahead
+
+
+def _place_before(held: Sequence[tuple[int, Piece]], end: int, beside: Extent) -> int:
+    """Where the stretch begins that ends before the piece at `end`."""
+    rounds = 0
+    for place in range(end - 1, 0, -1):
+        instant, piece = held[place]
+        rounds += _begins_round(piece)
+        is_long = rounds >= beside.rounds and held[end - 1][0] - instant >= beside.ms
+        if is_long or end - place >= beside.pieces:
+            return place
+    return 0
+
+
+def _begins_round(piece: Piece) -> bool:
+    if isinstance(piece, GroupRecord):
+        return _is_of_group(piece)
+    return isinstance(piece, LogEvent) and piece.kind in _ROUND_LINES
+
+
+def _add_latest(latest: dict[Hashable, GroupRecord], pieces: Iterable[tuple[int, Piece]]) -> None:
+    """Of a group whose members come and go the tombstones would only grow in number: without them a key is as unknown
+    as before its first record. That of the group itself stays, since it shows that there was one."""
+    for _, piece in pieces:
+        if isinstance(piece, GroupRecord):
+            known = latest.get(_key(piece))
+            if known is None or (known.at_ms, known.offset) <= (piece.at_ms, piece.offset):
+                latest[_key(piece)] = piece
+    for key, record in list(latest.items()):
+        if record.record.value is None and not _is_of_group(record):
+            del latest[key]
+
+
+def _ownerless(before: Ownerless, pieces: Iterable[tuple[int, Piece]]) -> Ownerless:
+    """What has no owner after these pieces, and had one. A group that is deleted, or created anew, begins without."""
+    had, held = set(before), set[tuple[str, int]]()
+    topics: set[str] | None = None
+    records = [p for _, p in pieces if isinstance(p, GroupRecord) and p.record.name == "GroupMetadata"]
+    for record in sorted(records, key=attrgetter("offset")):
+        value = record.record.value
+        if value is None or (value.generation <= 1 and not value.members):
+            had, held = set(), set()
+            continue
+        members = list(map(parse, value.members))
+        held = set().union(*(member.assigned or () for member in members))
+        topics = set().union(*(member.topics or () for member in members)) if members else topics
+        had |= held
+    return tuple(sorted(each for each in had - held if topics is None or each[0] in topics))
+
+
+def _clients_of(pieces: Iterable[Piece]) -> set[str]:
+    """The client ids of members of a classic group."""
+    values = (p.record.value for p in pieces if isinstance(p, GroupRecord) and p.record.name == "GroupMetadata")
+    return {member.client_id for value in values if value is not None for member in value.members}
+
+
+def _is_of_group(record: GroupRecord) -> bool:
+    return record.record.name == "GroupMetadata" or record.record.name in EPOCH_RECORDS
 
 
 def _key(record: GroupRecord) -> Hashable:

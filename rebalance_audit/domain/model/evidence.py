@@ -196,3 +196,7 @@ class GroupEvidence:
     """(topic id, topic) as commits, metadata records or the brokers have them; KIP-848 records hold ids alone."""
     is_continued: bool = False
     """Part of a longer history: its records begin with the latest of each key before it."""
+    stated: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
+    """(client id, client libraries) that lines before this part state. None: two that contradict each other."""
+    ownerless: tuple[tuple[str, int], ...] = ()
+    """(topic, partition) that members of the classic group had before this part, and none has as it begins."""

@@ -9,7 +9,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from rebalance_audit.domain.gather.windows import Checkpoint, Gather, Piece, reconstruct_in_windows
+from rebalance_audit.domain.gather.windows import (
+    AROUND,
+    LATE_MS,
+    ROUNDS,
+    WINDOW,
+    Checkpoint,
+    Gather,
+    Piece,
+    reconstruct_in_windows,
+)
 from rebalance_audit.domain.kinds import GroupType
 from rebalance_audit.domain.model import CommitMark, ConnectRecord, GroupEvidence, GroupRecord, LogKind, Rebalance
 from rebalance_audit.domain.reconstruct import Reconstruction, reconstruct
@@ -160,6 +169,73 @@ def test_a_capture_cut_small_gives_the_rows_of_the_whole(capture: Path) -> None:
         assert [r.rebalance_id for r in in_windows(evidence, 80, 30)] == [r.rebalance_id for r in whole]
 
 
+HOUR_MS = 3_600_000
+
+
+def test_an_ordinary_groups_windows_have_so_many_rounds_however_long_it_lives() -> None:
+    evidence = a_long_life(1_000, apart_ms=HOUR_MS).evidence()
+    pieces, gather = pieces_of(evidence), gather_for(evidence)
+    folded: list[int] = []
+    checkpoints: list[Checkpoint] = []
+
+    def counted(of_window: Sequence[Piece]) -> GroupEvidence:
+        folded.append(sum(isinstance(piece, GroupRecord) for piece in of_window))
+        return gather(of_window)
+
+    parts = list(reconstruct_in_windows(pieces, counted, note=checkpoints.append))
+    assert [row for part in parts for row in part.rebalances] == list(reconstruct(evidence).rebalances)
+    assert max(folded) <= 5 * ROUNDS
+    assert all(len(part.rebalances) <= 5 * ROUNDS for part in parts)
+    # News is folded with what came since the last checkpoint: some tens of rounds, not a thousand.
+    since = [piece for at_ms, piece in pieces if at_ms >= checkpoints[-1].read_from_ms]
+    assert sum(isinstance(piece, GroupRecord) for piece in since) <= 5 * ROUNDS
+
+
+def test_where_much_happens_within_minutes_a_window_is_as_wide_as_memory_allows() -> None:
+    evidence = a_long_life(1_000).evidence()
+    checkpoints: list[Checkpoint] = []
+    list(reconstruct_in_windows(pieces_of(evidence), gather_for(evidence), note=checkpoints.append))
+    assert not checkpoints
+
+
+@pytest.mark.parametrize("after_ms", [LATE_MS - 1, LATE_MS])
+def test_a_checkpoint_is_made_once_late_lines_are_unlikely(after_ms: int) -> None:
+    evidence = a_long_life(200, apart_ms=HOUR_MS).evidence()
+    pieces, gather = pieces_of(evidence), gather_for(evidence)
+    every: list[Checkpoint] = []
+    list(reconstruct_in_windows(pieces, gather, note=every.append))
+    until_ms = every[1].read_until_ms + after_ms
+    *before, _ = [timed for timed in pieces if timed[0] <= every[1].read_until_ms]
+    [ending, *_] = [timed for timed in pieces if timed[0] == every[1].read_until_ms]
+    noted: list[Checkpoint] = []
+    last = until_ms, replace(ending[1], ref="later", at_ms=until_ms)  # type: ignore[arg-type]
+    list(reconstruct_in_windows([*before, ending, last], gather, note=noted.append))
+    assert noted == every[: 1 + (after_ms >= LATE_MS)]
+
+
+def test_what_was_known_of_clients_and_partitions_is_known_in_later_windows() -> None:
+    """c2 stated its library once, and nobody was given partitions 3 to 5 since generation 3."""
+    reason = "the consumer unsubscribed from all topics"
+    story = a_long_life(3).says(LogKind.MEMBER_LEFT, at_ms=T0 + 16, member_id=member_id("c2"), client_reason=reason)
+    for number in range(4, 400):
+        at_ms = T0 + number * HOUR_MS
+        story.preparing(number - 1, "removing member x on LeaveGroup", at_ms=at_ms)
+        if number % 9 == 0:
+            story.empty(number, at_ms=at_ms + 3)
+        else:
+            story.generation(number, {"c2": "0 1", "c3": "2"}, at_ms=at_ms + 3, joined_at_ms=at_ms + 1)
+    evidence = story.evidence()
+    whole = reconstruct(evidence).rebalances
+    assert whole[-1].unassigned_count == 3
+    assert [m.client_libraries for m in whole[-1].members if m.client_id == "c2"] == [("java",)]
+    assert list(in_windows(evidence, WINDOW, AROUND)) == list(whole)
+    checkpoints: list[Checkpoint] = []
+    list(reconstruct_in_windows(pieces_of(evidence), gather_for(evidence), note=checkpoints.append))
+    assert len(checkpoints) > 2
+    assert {checkpoint.stated for checkpoint in checkpoints[1:]} == {(("c2", ("java",)),)}
+    assert all({("orders", n) for n in (3, 4, 5)} <= {*checkpoint.ownerless} for checkpoint in checkpoints[1:])
+
+
 def test_the_docstrings_example_is_what_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[int]] = []
 
@@ -191,5 +267,5 @@ def test_the_docstrings_example_is_what_happens(monkeypatch: pytest.MonkeyPatch)
 
 def a_record(at_ms: int) -> GroupRecord:
     """Each of a key of its own, so that all of them stay the latest."""
-    record = SimpleNamespace(name="GroupMetadata", key=at_ms)
+    record = SimpleNamespace(name="GroupMetadata", key=at_ms, value=None)
     return GroupRecord(ref=str(at_ms), at_ms=at_ms, topic="o", partition=0, offset=at_ms, record=record)

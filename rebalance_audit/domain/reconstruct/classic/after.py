@@ -58,7 +58,7 @@ def closed(
     for member_id, p in parsed.items():
         holdings.update(dict.fromkeys(held_now[member_id], _make_holding(p.member, before.index)))
     held = set().union(*(p.assigned or () for p in parsed.values()))
-    without_owner = holdings.keys() - held
+    without_owner = (holdings.keys() | before.ownerless) - held
     if without_owner:
         subscribed = set().union(*(p.topics or () for p in parsed.values()))
         without_owner = {r for r in without_owner if r[0] in subscribed}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rebalance_audit.domain.client_families import (
@@ -10,21 +10,19 @@ from rebalance_audit.domain.client_families import (
     WITH_STATIC_MEMBERS,
     Families,
     families_of,
-    families_of_reason,
+    families_shown,
     narrowed,
 )
 from rebalance_audit.domain.frozen import quick
-from rebalance_audit.domain.log_lines.reasons import classify_reason, instance_id_of
+from rebalance_audit.domain.log_lines.reasons import instance_id_of
 from rebalance_audit.domain.model import GroupEvidence, LogEvent, LogKind, changed
 from rebalance_audit.domain.reconstruct.attempts.attempt import Attempt
 from rebalance_audit.domain.reconstruct.evidence.clients import ClientLines
 from rebalance_audit.domain.reconstruct.evidence.commits import Commits, Resource
+from rebalance_audit.domain.reconstruct.evidence.stated import stated_families, statements
 from rebalance_audit.domain.records import GroupMetadataValue, MemberMetadata
 
 from .conversions import Downgrade, downgrades
-
-UUID_LENGTH = 37
-"""Length of the random end of a member id, with its dash."""
 
 
 @quick
@@ -96,6 +94,8 @@ class Before:
     held: Mapping[str, frozenset[Resource]]
     """By member of the last record."""
     holdings: Mapping[Resource, Holding]
+    ownerless: frozenset[Resource] = frozenset()
+    """Those that had an owner before the evidence begins, and no holding since."""
     delivered_index: int = -1
     """Index of the last attempt whose record has members, or has none."""
     is_history_known: bool = False
@@ -149,14 +149,15 @@ class Before:
 
 
 def course_of(evidence: GroupEvidence, attempts: Sequence[Attempt]) -> Course:
+    stated = {client_id: families_shown(libraries) for client_id, libraries in evidence.stated}
     return Course(
         attempts=attempts,
         commits=Commits(evidence.marks),
         clients=ClientLines(evidence.lines),
         loads=tuple(line for line in evidence.lines if line.kind is LogKind.GROUP_LOADED),
         fences=tuple(line for line in evidence.lines if line.kind is LogKind.MEMBER_FENCED),
-        stated_families=_stated_families(evidence.lines),
-        stated_since=_stated_since(attempts),
+        stated_families=stated_families(evidence.lines, stated),
+        stated_since=_stated_since(attempts, stated),
         instance_ids=_instance_ids(evidence.lines),
         downgrades=downgrades(evidence),
     )
@@ -169,19 +170,12 @@ def _instance_ids(lines: Iterable[LogEvent]) -> frozenset[str]:
     return frozenset(str(i) for i in named if i is not None)
 
 
-def _stated_families(lines: Iterable[LogEvent]) -> dict[str, Families]:
-    found: dict[str, Families] = {}
-    for client_id, families in _statements(lines):
-        # Two libraries under one client id: nothing is known of either.
-        found[client_id] = families if found.get(client_id, families) == families else ALL
-    return found
-
-
-def _stated_since(attempts: Iterable[Attempt]) -> dict[str, list[tuple[int, Families]]]:
-    found: dict[str, list[tuple[int, Families]]] = {}
+def _stated_since(attempts: Iterable[Attempt], before: Mapping[str, Families]) -> dict[str, list[tuple[int, Families]]]:
+    """`before`: what lines before the first attempt state."""
+    found = {client_id: [(-1, families)] for client_id, families in before.items()}
     for index, attempt in enumerate(attempts):
         first = () if attempt.preparing is None else (attempt.preparing,)
-        for client_id, families in _statements((*first, *attempt.during)):
+        for client_id, families in statements((*first, *attempt.during)):
             known = found.setdefault(client_id, [])
             if not known:
                 known.append((index, families))
@@ -190,47 +184,27 @@ def _stated_since(attempts: Iterable[Attempt]) -> dict[str, list[tuple[int, Fami
     return found
 
 
-def _statements(lines: Iterable[LogEvent]) -> Iterator[tuple[str, Families]]:
-    """Client ids, and the libraries that send what a line quotes of one."""
-    for line in lines:
-        members_of = _REASON_OF.get(line.kind)
-        if members_of is None or not line.fields.get("client_reason"):
-            continue
-        families = families_of_reason(str(line.fields["client_reason"]))
-        if families == ALL:
-            continue
-        for member_id in members_of(line):
-            yield member_id[:-UUID_LENGTH], families
-
-
-def _member_of(line: LogEvent) -> tuple[str, ...]:
-    ids = (*line.fields.get("member_ids", ()), line.fields.get("member_id"))
-    return tuple(i for i in ids if i is not None)
-
-
-def _member_of_reason(line: LogEvent) -> tuple[str, ...]:
-    return classify_reason(line.fields.get("reason", ""), line.fields.get("client_reason")).member_ids
-
-
-_REASON_OF: Mapping[LogKind, Callable[[LogEvent], tuple[str, ...]]] = {
-    LogKind.PREPARING: _member_of_reason,
-    LogKind.MEMBER_LEFT: _member_of,
-}
-
-
-def before_all(course: Course) -> Before:
-    """The state before the first attempt: nothing is known yet. There must be at least one attempt."""
-    return Before(course=course, index=0, attempt=course.attempts[0], held={}, holdings={}, task_of={})
+def before_all(course: Course, ownerless: Iterable[Resource]) -> Before:
+    """The state before the first attempt: nothing else is known yet. There must be at least one attempt."""
+    return Before(
+        course=course,
+        index=0,
+        attempt=course.attempts[0],
+        held={},
+        holdings={},
+        ownerless=frozenset(ownerless),
+        task_of={},
+    )
 
 
 def created_anew(before: Before) -> Before:
     """The state of a group that starts again: it has no members, and nobody owns anything."""
-    return changed(before, members={}, held={}, holdings={}, is_history_known=True)
+    return changed(before, members={}, held={}, holdings={}, ownerless=frozenset(), is_history_known=True)
 
 
 def forgotten(before: Before) -> Before:
     """The state after an attempt was delivered that only lines show: nobody knows who holds what from there on."""
-    return changed(before, members=None, held={}, holdings={}, is_history_known=False)
+    return changed(before, members=None, held={}, holdings={}, ownerless=frozenset(), is_history_known=False)
 
 
 def is_same(one: MemberMetadata, other: MemberMetadata) -> bool:

@@ -23,10 +23,11 @@ from rebalance_audit.domain.reconstruct.attempts.triggers import (
 )
 from rebalance_audit.domain.reconstruct.evidence.departures import AS_IT_LEFT_MS, REJOIN_WITHIN, arrivals
 from rebalance_audit.domain.reconstruct.evidence.marks import RECENT_COMMIT_MS
+from rebalance_audit.domain.reconstruct.evidence.stated import UUID_LENGTH
 from rebalance_audit.domain.records import MemberMetadata
 
 from . import silence
-from .before import UUID_LENGTH, Before
+from .before import Before
 from .beginnings import first_of_several, follow_up, found_new, grown_topics, had_to_let_go, joined_again_at_once
 from .between import loaded_between
 from .conversions import Downgrade

@@ -47,7 +47,7 @@ def reconstruct_classic(evidence: GroupEvidence) -> tuple[list[Rebalance], list[
         return [], contradictions
     course = course_of(evidence, attempts)
     set_aside_refused(attempts, course.commits)
-    before = before_all(course)
+    before = before_all(course, evidence.ownerless)
     rebalances = []
     for index, framed in enumerate(frames(evidence.cluster_id, evidence.group_id, attempts)):
         rebalance, before = _step(_turned_to(before, index), framed)
