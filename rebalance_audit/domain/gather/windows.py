@@ -73,15 +73,15 @@ class Seam(NamedTuple):
     at_ms: int
 
 
-class Extent(NamedTuple):
+class Width(NamedTuple):
     """So many pieces; or fewer that have so many rounds and take so long."""
 
     pieces: int
     rounds: int
     ms: int
 
-    def times(self, count: int) -> Extent:
-        return Extent(count * self.pieces, count * self.rounds, count * self.ms)
+    def times(self, count: int) -> Width:
+        return Width(count * self.pieces, count * self.rounds, count * self.ms)
 
 
 class NumberRun(NamedTuple):
@@ -136,9 +136,9 @@ def reconstruct_in_windows(
         2 3 4 5 6 7 8                  4 5 6                   the latest record of each key in 0 1
         5 6 7 8 9                      7 8 9                   the latest record of each key in 0 to 4
     """
-    beside = Extent(around, rounds, ROUNDS_MS)
-    own = Extent(1 + window - 2 * around, *beside.times(_OWN_SHARE)[1:])
-    first = Extent(window, *beside.times(_OWN_SHARE + 2)[1:])
+    beside = Width(around, rounds, ROUNDS_MS)
+    own = Width(1 + window - 2 * around, *beside.times(_OWN_SHARE)[1:])
+    first = Width(window, *beside.times(_OWN_SHARE + 2)[1:])
     coming = iter(pieces)
     held: list[tuple[int, Piece]] = []
     latest: dict[Hashable, GroupRecord] = {}
@@ -214,7 +214,7 @@ def reconstruct_in_windows(
 
 
 def _take(
-    held: list[tuple[int, Piece]], ahead: tuple[int, Piece] | None, coming: Iterator[tuple[int, Piece]], own: Extent
+    held: list[tuple[int, Piece]], ahead: tuple[int, Piece] | None, coming: Iterator[tuple[int, Piece]], own: Width
 ) -> tuple[int, Piece] | None:
     """Put so much more into `held`, and other pieces until a window may end there. The piece after them.
 
@@ -240,7 +240,7 @@ def _take(
     return ahead
 
 
-def _place_before(held: Sequence[tuple[int, Piece]], end: int, beside: Extent) -> int:
+def _place_before(held: Sequence[tuple[int, Piece]], end: int, beside: Width) -> int:
     """Where the stretch begins that ends before the piece at `end`."""
     rounds = 0
     for place in range(end - 1, 0, -1):
