@@ -157,7 +157,7 @@ class StoredEvidence:
         """The wanted groups' evidence as the view `piece`."""
         groups, floors = places_table(wanted), self._floors(wanted)
         chosen = sorted(place for place in self.starts if place in wanted)
-        before_ms = _most_behind_ms(self.clocks)
+        before_ms = most_behind_ms(self.clocks)
         started = places_table(chosen).append_column(
             "from_ms", pa.array([self.starts[place].from_ms - before_ms for place in chosen], pa.int64())
         )
@@ -194,7 +194,7 @@ class StoredEvidence:
         return pa.schema([of_table.field(name) for name in (*GROUP.names, *columns)])
 
     def _floors(self, wanted: Iterable[Place]) -> dict[str, int | None]:
-        return _floors(wanted, self.starts, _most_behind_ms(self.clocks))
+        return _floors(wanted, self.starts, most_behind_ms(self.clocks))
 
 
 def _row_groups_of(files: Sequence[str], bound: Least) -> Iterator[RowGroup]:
@@ -236,11 +236,11 @@ def _start_test(plan: ParcelPlan) -> Callable[[str, str, int], bool]:
     """The test, by statistics, whether a row group may hold what a group's fold starts from or what comes after. In a
     long history few do."""
     has_nameless = plan.has_nameless
-    floors = _floors(plan.buckets, plan.starts, _most_behind_ms(plan.clocks))
+    floors = _floors(plan.buckets, plan.starts, most_behind_ms(plan.clocks))
     within = {at: Least(at, "group_id", floors).row_group_test() for at in ("at_ms", "first_at_ms")}
     offsets: dict[str, list[int]] = {}
     for (_, group_id), start in plan.starts.items():
-        offsets.setdefault(group_id, []).extend(map(_offset_of, start.refs))
+        offsets.setdefault(group_id, []).extend(map(offset_of, start.refs))
     started = sorted(offsets)
 
     def may_start_from(table: str, file: str, row_group: int) -> bool:
@@ -256,7 +256,7 @@ def _start_test(plan: ParcelPlan) -> Callable[[str, str, int], bool]:
     return may_start_from
 
 
-def _offset_of(ref: str) -> int:
+def offset_of(ref: str) -> int:
     """The offset in `record:TOPIC-PARTITION@OFFSET`."""
     return int(ref.rpartition("@")[2])
 
@@ -271,7 +271,7 @@ def _floors(wanted: Iterable[Place], starts: Mapping[Place, Start], before_ms: i
     return found
 
 
-def _most_behind_ms(clocks: Clocks) -> int:
+def most_behind_ms(clocks: Clocks) -> int:
     """How long after its local time the instant of any event may be."""
     return max((_behind_ms(clock) for by_node in clocks.values() for clock in by_node.values()), default=0)
 

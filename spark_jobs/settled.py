@@ -89,7 +89,7 @@ def settled_points(context: Run, batch: Batch, dirty: set[Place], changed: set[P
     floors = {(cluster_id, group_id) for cluster_id, group_id in context.warehouse.recall("floors").get("groups", [])}
     known: dict[Place, list[dict[str, Any]]] = {}
     for row in rows_of_groups(context.warehouse, CHECKPOINTS, None, places_table(dirty)).to_pylist():
-        if row["fold_version"] == FOLD_VERSION or row["is_floor"]:
+        if is_usable(row):
             known.setdefault((row["cluster_id"], row["group_id"]), []).append(row)
     found.closed = {place for place in floors & dirty if place not in known}
     for cluster_id, group_id in sorted(found.closed) if batch.is_news else ():
@@ -229,7 +229,8 @@ def checkpoint_row(cluster_id: str, group_id: str, checkpoint: Checkpoint) -> di
 def checkpoint_of(
     row: Mapping[str, Any], pieces: Iterator[tuple[int, Piece]]
 ) -> tuple[Checkpoint, Iterator[tuple[int, Piece]]]:
-    """The checkpoint, and the pieces from its `read_from_ms` on; those before are its latest records."""
+    """The checkpoint that a row of silver.checkpoint is, and the pieces from its `read_from_ms` on; those before are
+    its latest records."""
     latest: list[GroupRecord] = []
     for instant, piece in pieces:
         if instant >= row["read_from_ms"]:
@@ -237,7 +238,12 @@ def checkpoint_of(
             break
         assert isinstance(piece, GroupRecord), piece
         latest.append(piece)
-    checkpoint = Checkpoint(
+    return checkpoint_with(row, latest), pieces
+
+
+def checkpoint_with(row: Mapping[str, Any], latest: Sequence[GroupRecord]) -> Checkpoint:
+    """The same, with its latest records."""
+    return Checkpoint(
         read_from_ms=row["read_from_ms"],
         read_until_ms=row["read_until_ms"],
         shown_until_ms=row["settled_at_ms"],
@@ -245,7 +251,11 @@ def checkpoint_of(
         latest=tuple(latest),
         **_state_of(row["state"]),
     )
-    return checkpoint, pieces
+
+
+def is_usable(row: Mapping[str, Any]) -> bool:
+    """Whether a fold of this release can go on from a row of silver.checkpoint. What a floor stands for is deleted."""
+    return bool(row["fold_version"] == FOLD_VERSION or row["is_floor"])
 
 
 def _state_of(text: str) -> dict[str, Any]:

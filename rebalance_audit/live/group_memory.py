@@ -6,10 +6,11 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from rebalance_audit.domain.decode import OFFSETS_TOPIC
 from rebalance_audit.domain.gather.commit_marks import joined
+from rebalance_audit.domain.gather.windows import Checkpoint, Piece, begins_round
 from rebalance_audit.domain.model import (
     CommitMark,
     ConnectRecord,
@@ -21,9 +22,14 @@ from rebalance_audit.domain.model import (
 )
 
 MOST_EVENTS = 20_000
-"""The most events of one group: as many as in one window of the stages, some 2,500 generations."""
+"""The most events of one group: some 2,500 generations."""
 KEPT_EVENTS = 5_000
 """How many events are kept of a group that has more."""
+KEPT_MS, KEPT_ROUNDS = 3 * 3_600_000, 32
+"""A group goes on from a checkpoint (`gather.windows`) once it has so many rounds in so much time since then: rules ask
+for the last two hours, and for ten measured pauses. KEPT_EVENTS are enough in any time."""
+MOST_ROUNDS = 256
+"""With so many rounds a group looks for such a checkpoint."""
 
 Event = GroupRecord | ConnectRecord | LogEvent
 _Stretch = tuple[str, int, str, int, int]
@@ -38,6 +44,8 @@ class GroupPast:
     marks: Sequence[CommitMark] = ()
     is_whole: bool = True
     """False if older evidence was left out."""
+    start: Checkpoint | None = None
+    """What stands for the evidence that was left out."""
 
 
 @dataclass(slots=True)
@@ -52,11 +60,24 @@ class GroupMemory:
     boundaries: dict[tuple[str, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     """Offsets of its records."""
     is_whole: bool = True
+    start: Checkpoint | None = None
+    """What stands for older evidence, where it is not whole."""
+    tried_at: int = 0
+    """The number of its events when no checkpoint was found to go on from."""
     is_new: bool = False
     """True if the tables held nothing of it when it came into memory."""
     rebalances: Sequence[Rebalance] = ()
     tasks: Sequence[ConnectTask] = ()
     findings: Sequence[Finding] = ()
+
+    @classmethod
+    def of(cls, past: GroupPast) -> GroupMemory:
+        found = cls(is_whole=past.is_whole, is_new=not past.events, start=past.start, stored_marks=past.marks)
+        for event in past.events:
+            found.add(event)
+        for record in () if past.start is None else past.start.latest:
+            insort(found.boundaries[record.topic, record.partition], record.offset)
+        return found
 
     @property
     def has_open(self) -> bool:
@@ -102,6 +123,30 @@ class GroupMemory:
         """How many records of the group stand before this offset."""
         return bisect_left(self.boundaries[mark.offsets_topic, mark.offsets_partition], mark.first_offset)
 
+    @property
+    def has_many_rounds(self) -> bool:
+        """Whether it has so many rounds that a checkpoint is to be looked for; after that was in vain, whether half as
+        much came since."""
+        is_more = len(self.events) > max(MOST_ROUNDS, self.tried_at + self.tried_at // 2)
+        return is_more and sum(map(begins_round, self.events.values())) > MOST_ROUNDS
+
+    def go_on(self, found: Sequence[Checkpoint], pieces: Sequence[tuple[int, Piece]]) -> None:
+        """Go on from the latest of these checkpoints with enough of the pieces after it. They come by their instants,
+        as `reconstruct_in_windows` takes them."""
+        for checkpoint in reversed(found):
+            since = pieces[bisect_left(pieces, checkpoint.read_until_ms, key=itemgetter(0)) :]
+            rounds = sum(begins_round(piece) for _, piece in since)
+            is_long = rounds >= KEPT_ROUNDS and since[-1][0] - checkpoint.read_until_ms >= KEPT_MS
+            if is_long or len(since) >= KEPT_EVENTS:
+                break
+        else:
+            self.tried_at = len(self.events)
+            return
+        gone = {p.ref for at_ms, p in pieces if at_ms < checkpoint.read_from_ms and not isinstance(p, CommitMark)}
+        self.events = {ref: event for ref, event in self.events.items() if ref not in gone}
+        self._let_marks_go(checkpoint.read_from_ms)
+        self.start, self.is_whole, self.tried_at = checkpoint, False, 0
+
     def trim(self) -> None:
         """Keep the newest, and of the others the latest record of each key, as a compacted topic would."""
         if len(self.events) <= MOST_EVENTS or is_connect_group_of(self.events.values()):
@@ -110,10 +155,12 @@ class GroupMemory:
         latest = {(e.record.name, e.record.key): e for e in ordered[:-KEPT_EVENTS] if isinstance(e, GroupRecord)}
         kept = [*latest.values(), *ordered[-KEPT_EVENTS:]]
         self.events = {event.ref: event for event in kept}
-        since_ms = instant_of(ordered[-KEPT_EVENTS])
-        self.marks = {key: mark for key, mark in self.marks.items() if mark.last_at_ms >= since_ms}
-        self.stored_marks = [mark for mark in self.stored_marks if mark.last_at_ms >= since_ms]
-        self.is_whole = False
+        self._let_marks_go(instant_of(ordered[-KEPT_EVENTS]))
+        self.start, self.is_whole = None, False
+
+    def _let_marks_go(self, until_ms: int) -> None:
+        self.marks = {key: mark for key, mark in self.marks.items() if mark.last_at_ms >= until_ms}
+        self.stored_marks = [mark for mark in self.stored_marks if mark.last_at_ms >= until_ms]
 
 
 def _join(marks: dict[_Stretch, CommitMark], mark: CommitMark, stretch: int) -> None:

@@ -32,6 +32,9 @@ FORGET_S = 3_600.0
 MOST_GROUPS = 1_000
 """Each commit of a group in memory is decoded. Of more groups than these, those that were quiet longest leave, once the
 tables hold all of their evidence."""
+MOST_REBALANCES = 10_000
+"""The same of all groups' rebalances together: with their evidence some 15 kB each. A group that lives for months comes
+with 45."""
 SENT_AT_LEAST = 1_000
 """What was sent is remembered of at least so many incidents, whether their groups are in memory or not."""
 
@@ -310,13 +313,19 @@ class Judge(threading.Thread):
             self._drop(memory, group_id)
 
     def _drop_stored(self, memory: ClusterMemory, until: float) -> None:
-        """Forget the groups beyond MOST_GROUPS, but none that goes on or that something came of since `until`."""
-        too_many = len(memory.groups) - MOST_GROUPS
-        if too_many > 0:
-            busy = self._pending.keys() | memory.open_groups | memory.waiting
-            stored = [g for g, at in self._touched_at.items() if at < until and g not in busy]
-            for group_id in sorted(stored, key=self._touched_at.__getitem__)[:too_many]:
-                self._drop(memory, group_id)
+        """Forget the groups beyond MOST_GROUPS and MOST_REBALANCES, but none that goes on or that something came of
+        since `until`."""
+        too_many, rebalances = len(memory.groups) - MOST_GROUPS, memory.rebalance_count - MOST_REBALANCES
+        if too_many <= 0 and rebalances <= 0:
+            return
+        busy = self._pending.keys() | memory.open_groups | memory.waiting
+        stored = [g for g, at in self._touched_at.items() if at < until and g not in busy]
+        for group_id in sorted(stored, key=self._touched_at.__getitem__):
+            if too_many <= 0 and rebalances <= 0:
+                break
+            too_many -= 1
+            rebalances -= len(memory.groups[group_id].rebalances) if group_id in memory.groups else 0
+            self._drop(memory, group_id)
 
     def _drop(self, memory: ClusterMemory, group_id: str) -> None:
         if group_id in memory.groups:

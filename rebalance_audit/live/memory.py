@@ -7,10 +7,12 @@ is there once.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from typing import Protocol
 
 from rebalance_audit.domain.decode import Commit, Decoded, decode_source
@@ -20,14 +22,17 @@ from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_
 from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, ZoneSource, pairs_by_node
 from rebalance_audit.domain.gather.commit_marks import mark_of
 from rebalance_audit.domain.gather.groups import clocks_of, group_evidence
+from rebalance_audit.domain.gather.windows import Checkpoint, Piece, reconstruct_in_windows
 from rebalance_audit.domain.incidents import ClusterRows, Incident
 from rebalance_audit.domain.kinds import FindingStatus
 from rebalance_audit.domain.log_lines import Torn, parse_lines
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.metadata import SourceMetadata, is_metadata_topic
 from rebalance_audit.domain.model import (
+    CommitMark,
     ConnectRecord,
     Finding,
+    GroupEvidence,
     GroupRecord,
     LogEvent,
     SourceLine,
@@ -165,6 +170,11 @@ class ClusterMemory:
             if self._routes.get(route := f"member:{member_id}") == {group_id}:
                 del self._routes[route]
 
+    @property
+    def rebalance_count(self) -> int:
+        """How many there are of all groups in memory."""
+        return sum(len(group.rebalances) for group in self.groups.values())
+
     def names(self) -> set[str]:
         """The groups that anything is remembered of."""
         return self.groups.keys() | self._around.names()
@@ -258,12 +268,8 @@ class ClusterMemory:
             for group_id in routes.keys() & groups:
                 routes[group_id].append(route)
         for group_id, past in self._past.of_groups(routes).items():
-            known = self.groups[group_id] = GroupMemory()
+            self.groups[group_id] = GroupMemory.of(past)
             self._keys.add(group_id.encode("utf-8", "surrogatepass"))
-            known.is_whole, known.is_new = past.is_whole, not past.events
-            for event in past.events:
-                known.add(event)
-            known.stored_marks = past.marks
 
     def _learn_routes(self) -> None:
         if self._has_new_facts:
@@ -299,15 +305,7 @@ class ClusterMemory:
         group = self.groups[group_id]
         self.committed.discard(group_id)
         group.trim()
-        evidence = group_evidence(
-            self.cluster_id, group_id, group.events.values(), group.all_marks(), self._clocks_now(group),
-            sorted(self._topic_names),
-        )  # fmt: skip
-        if not group.is_whole and not is_connect_group(evidence):
-            evidence = changed(evidence, is_continued=True)
-        found = reconstruct(evidence)
-        group.rebalances = [measure(r) for r in found.rebalances]
-        group.tasks = found.connect_tasks
+        self._reconstruct(group_id, group)
         group.findings = detect_group(
             group.rebalances, group.tasks, self._limits(self.cluster_id, group_id),
             seen_until_ms=self.seen_until_ms or None,
@@ -317,6 +315,32 @@ class ClusterMemory:
         _put_if(self.open_groups, group_id, group.has_open)
         _put_if(self.waiting, group_id, going_on(group.rebalances, {}, self.seen_until_ms) is not None)
         self._around.put(group_id, group.rebalances, group.tasks, group.findings, is_whole=group.is_whole)
+
+    def _reconstruct(self, group_id: str, group: GroupMemory) -> None:
+        clocks, topic_names = self._clocks_now(group), sorted(self._topic_names)
+
+        def gather(pieces: Iterable[Piece]) -> GroupEvidence:
+            marks = [piece for piece in pieces if isinstance(piece, CommitMark)]
+            events = [piece for piece in pieces if not isinstance(piece, CommitMark)]
+            return group_evidence(self.cluster_id, group_id, events, marks, clocks, topic_names)
+
+        evidence = gather([*group.events.values(), *group.all_marks()])
+        is_connect = is_connect_group(evidence)
+        if not is_connect and group.has_many_rounds:
+            pieces, noted = _by_instant(evidence), list[Checkpoint]()
+            for _ in reconstruct_in_windows(pieces, gather, start=group.start, note=noted.append):
+                pass
+            group.go_on(noted, pieces)
+            evidence = gather([*group.events.values(), *group.all_marks()])
+        if group.start is None:
+            evidence = changed(evidence, is_continued=not group.is_whole and not is_connect)
+            parts = [reconstruct(evidence)]
+        else:
+            pieces = _by_instant(evidence)
+            pieces = pieces[bisect_left(pieces, group.start.read_from_ms, key=itemgetter(0)) :]
+            parts = list(reconstruct_in_windows(pieces, gather, rounds=1 + len(pieces), start=group.start))
+        group.rebalances = [measure(r) for part in parts for r in part.rebalances]
+        group.tasks = [task for part in parts for task in part.connect_tasks]
 
     def going_on(self) -> list[Running]:
         """The groups in memory that wait for something, by name; as they were folded last."""
@@ -345,6 +369,14 @@ class ClusterMemory:
     def incidents_of(self, groups: Collection[str]) -> list[Incident]:
         """Those that concern one of these groups."""
         return self._around.incidents_of(groups, self.seen_until_ms)
+
+
+def _by_instant(evidence: GroupEvidence) -> list[tuple[int, Piece]]:
+    """The pieces of a group that is none of Connect's."""
+    pieces: list[tuple[int, Piece]] = [(record.at_ms, record) for record in evidence.records]
+    pieces += [(line.at_ms or 0, line) for line in evidence.lines]
+    pieces += [(mark.first_at_ms, mark) for mark in evidence.marks]
+    return sorted(pieces, key=itemgetter(0))
 
 
 def _continued(before: Sequence[Finding], now: Sequence[Finding]) -> list[Finding]:

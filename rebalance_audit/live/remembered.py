@@ -33,6 +33,9 @@ from rebalance_audit.domain.publish.leader_moves import FOLLOWS_WITHIN_MS, Leade
 
 LET_GO_EVERY_MS = 600_000
 
+MOST_SETTLED = 1_000
+"""So many rebalances of a group are remembered at most from before those that are folded."""
+
 
 class RememberedCluster:
     """A cluster's groups for `incidents_around`, and its incidents as they were worked out last."""
@@ -85,10 +88,15 @@ class RememberedCluster:
         *,
         is_whole: bool = True,
     ) -> None:
-        """What one group went through, as it was folded now. Unless it `is_whole`, what began before its first
-        rebalance here goes on under the id that it had."""
-        now = [narrowed(rebalance) for rebalance in _since(rebalances, self._wanted_since(group_id, findings))]
+        """What one group went through, as it was folded now. Unless it `is_whole`, its first rebalance here goes on
+        after those that are known; what began before all of these goes on under the id that it had."""
+        wanted_ms = self._wanted_since(group_id, findings)
+        now = [narrowed(rebalance) for rebalance in _since(rebalances, wanted_ms)]
         before = self._groups.get(group_id, ())
+        settled = _since(_before(before, now[0]), wanted_ms) if now and not is_whole else ()
+        if settled:
+            findings = _with_earlier(self._findings[group_id], findings, happened_at_ms(now[0]) or 0)
+            now = [*settled[-MOST_SETTLED:], *now]
         same = next((at for at, (r, other) in enumerate(zip(now, before, strict=False)) if r != other), None)
         same = min(len(now), len(before)) if same is None else same
         at_ms = min((happened_at_ms(r) or 0 for r in (*now[same:], *before[same:])), default=NOTHING_NEW)
@@ -97,7 +105,7 @@ class RememberedCluster:
         self._tasks[group_id] = list(tasks)
         self._findings[group_id] = list(findings)
         self._first_left.pop(group_id, None)
-        if now and not is_whole:
+        if now and not is_whole and not 0 < len(settled) <= MOST_SETTLED:
             self._first_left[group_id] = now[0].rebalance_id
         self._name(group_id, now)
 
@@ -389,6 +397,22 @@ def _names(rebalances: Sequence[Rebalance]) -> Iterator[str]:
 
 def _things(incident: Incident) -> Iterator[str]:
     yield from (*incident.rebalance_ids, *incident.reassignment_ids, *incident.finding_ids)
+
+
+def _before(rebalances: Sequence[Rebalance], first: Rebalance) -> Sequence[Rebalance]:
+    """Those of one group that come before this one."""
+    for place, rebalance in enumerate(rebalances):
+        if rebalance.rebalance_id == first.rebalance_id:
+            return rebalances[:place]
+    at_ms = happened_at_ms(first) or 0
+    return [rebalance for rebalance in rebalances if (happened_at_ms(rebalance) or 0) < at_ms]
+
+
+def _with_earlier(before: Sequence[Finding], now: Sequence[Finding], at_ms: int) -> list[Finding]:
+    """With those that were over before this instant."""
+    ids = {finding.finding_id for finding in now}
+    earlier = [f for f in before if f.last_seen_at_ms < at_ms and f.finding_id not in ids]
+    return sorted([*earlier, *now], key=lambda f: (f.first_seen_at_ms, f.rule_id, f.finding_id))
 
 
 def _since(rebalances: Sequence[Rebalance], since_ms: int | None) -> Sequence[Rebalance]:

@@ -23,6 +23,7 @@ from rebalance_audit.live.judge import FORGET_S, OPEN_EVERY_S, Judge
 from rebalance_audit.live.memory import ClusterMemory
 from rebalance_audit.live.recent_commits import RECENT_S
 from tests.captures import GOLDEN
+from tests.domain.detect.group_story import GroupStory
 from tests.domain.reassign.stories import MetadataStory
 from tests.live.arrivals import arrivals
 from tests.live.no_past import NoPast
@@ -259,6 +260,20 @@ def test_of_many_groups_those_leave_that_were_quiet_longest_once_they_are_stored
     bench.lands(LandedPieces())
     assert bench.memory.groups.keys() == {"waiting", "fourth"}
     assert bench.judge._touched_at.keys() == {"waiting", "fourth"}
+
+
+def test_groups_with_long_histories_leave_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge, "MOST_REBALANCES", 5)
+    story = GroupStory("g").joins("c1", "c2", at_s=0).deploys("c1", "c2", from_s=100, each_s=60)
+    bench = Bench()
+    for at, name in enumerate(["long", "other", "new"]):
+        bench.memory.bring([name])
+        bench.memory.groups[name].rebalances = story.rebalances if name != "new" else ()
+        bench.judge._touched_at[name] = bench.now + at
+    assert bench.memory.rebalance_count == 2 * len(story.rebalances) > 5 >= len(story.rebalances)
+    bench.judge.stored(bench.now + 100)
+    bench.lands(LandedPieces())
+    assert bench.memory.groups.keys() == {"other", "new"}
 
 
 @pytest.mark.parametrize("name", [b"g", "groß".encode(), b"a" * 200])

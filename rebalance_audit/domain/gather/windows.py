@@ -235,7 +235,7 @@ def _take(
         if isinstance(piece, CommitMark):
             over_ms = max(piece.last_at_ms, over_ms or 0)
         held.append(ahead)
-        rounds += _begins_round(piece)
+        rounds += begins_round(piece)
         ahead = next(coming, None)
     return ahead
 
@@ -245,14 +245,15 @@ def _place_before(held: Sequence[tuple[int, Piece]], end: int, beside: Width) ->
     rounds = 0
     for place in range(end - 1, 0, -1):
         instant, piece = held[place]
-        rounds += _begins_round(piece)
+        rounds += begins_round(piece)
         is_long = rounds >= beside.rounds and held[end - 1][0] - instant >= beside.ms
         if is_long or end - place >= beside.pieces:
             return place
     return 0
 
 
-def _begins_round(piece: Piece) -> bool:
+def begins_round(piece: Piece) -> bool:
+    """Whether the piece is a sign of a new round. A round has one or two."""
     if isinstance(piece, GroupRecord):
         return _is_of_group(piece)
     return isinstance(piece, LogEvent) and piece.kind in _ROUND_LINES
