@@ -1,12 +1,12 @@
 """`watch` beside a busy cluster: CPU, memory, and seconds to the alert and to the published row.
 
-    python -m bench.busy [--groups 10000] [--commits 20000] [--rebalances 5] [--seconds 120]
+    python -m bench.busy [--groups 10000] [--commits 20000] [--rebalances 5] [--seconds 120] [--lived 1]
 
 A real broker, whose `__consumer_offsets` a process of its own fills as a coordinator would: so many commits a second of
 all groups in turn, so many rebalances a second of groups drawn at random, with the coordinator's lines in a log file.
 One rebalance in twenty begins with a member whose session ended, which alerts. Seconds count from that line's own time.
-`watch` begins beside groups that have committed for a while. They rebalance from when it has caught up on; all is
-measured from a minute later on. CPU is that of `watch` alone.
+`watch` begins beside groups that rebalanced so many times (`--lived`), six hours apart, and committed for a while. They
+rebalance from when it has caught up on; all is measured from a minute later on. CPU is that of `watch` alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from tests.webhook import Webhook
 
 TICKS_A_S = 50
 FAILED_EVERY = 20
-CATCHING_UP_S = 300
+CATCHING_UP_S = 900
+LIVED_APART_MS = 6 * 3_600_000
 COMMITTED_S = 20
 """So long the groups commit before `watch` begins."""
 SETTLING_S = 60
@@ -67,11 +68,14 @@ class Coordinator:
             "client.id": "__admin_client",  # the only one that a broker lets write to an internal topic
         })  # fmt: skip
 
-    def first_generations(self) -> None:
+    def first_generations(self, count: int) -> None:
+        """So many of each group; the last ones are of now."""
         with self._log.open("a") as log:
-            for group in range(self._groups):
-                self._rebalance(group, log, by_failure=False)
-        self._producer.flush()
+            for before in reversed(range(count)):
+                at_ms = int(time.time() * 1000) - before * LIVED_APART_MS
+                for group in range(self._groups):
+                    self._rebalance(group, log, by_failure=False, at_ms=at_ms)
+                self._producer.flush()
 
     def go_on(self, commits: int, rebalances: float, is_over: Callable[[], bool]) -> None:
         """So many of each a second."""
@@ -85,7 +89,8 @@ class Coordinator:
                     owed -= 1
                     self._rebalances += 1
                     by_failure = self._rebalances % FAILED_EVERY == 0
-                    self._rebalance(self._drawn(for_failure=by_failure), log, by_failure=by_failure)
+                    group = self._drawn(for_failure=by_failure)
+                    self._rebalance(group, log, by_failure=by_failure, at_ms=int(time.time() * 1000))
                 log.flush()
                 self._producer.poll(0)
                 tick += 1
@@ -98,12 +103,12 @@ class Coordinator:
             if not for_failure or self._generations[group] % 2:  # a member leaves at every second generation
                 return group
 
-    def _rebalance(self, group: int, log: TextIO, *, by_failure: bool) -> None:
+    def _rebalance(self, group: int, log: TextIO, *, by_failure: bool, at_ms: int) -> None:
         self._generations[group] += 1
-        what = WrittenRebalance.of(group, self._generations[group], int(time.time() * 1000), by_failure=by_failure)
+        what = WrittenRebalance.of(group, self._generations[group], at_ms, by_failure=by_failure)
         log.writelines(line + "\n" for line in what.lines)
-        _, key, value = what.record
-        self._producer.produce(OFFSETS_TOPIC, key=key, value=value, partition=what.partition)
+        written_ms, key, value = what.record
+        self._producer.produce(OFFSETS_TOPIC, key=key, value=value, partition=what.partition, timestamp=written_ms)
 
     def _commit(self) -> None:
         group, partition = self._commits // COMMITS % self._groups, self._commits % COMMITS
@@ -115,7 +120,7 @@ class Coordinator:
 def write(asked: argparse.Namespace, bootstrap: str, log: Path, begun: Event, goes_on: Event) -> None:
     """Write records, in a process of its own."""
     coordinator = Coordinator(bootstrap, log, asked.groups)
-    coordinator.first_generations()
+    coordinator.first_generations(asked.lived)
     committed_at = time.time() + COMMITTED_S
     coordinator.go_on(asked.commits, 0, lambda: time.time() > committed_at)
     begun.set()
@@ -209,7 +214,8 @@ def measure(asked: argparse.Namespace) -> None:
             watch.kill()
         ended_s = time.time() - asked_at
         failed = {group: at for group, at in failures(logs / "server.log").items() if at >= began}
-        print(f"{asked.groups:,} groups, {asked.commits:,} commits and {asked.rebalances} rebalances a second: "
+        print(f"{asked.groups:,} groups with {asked.lived} rebalances before, "
+              f"{asked.commits:,} commits and {asked.rebalances} rebalances a second: "
               f"{used / took:.2f} of a core, {most_mb:,} MB at most, over {took:.0f} s; "
               f"ended {ended_s:.0f} s after SIGTERM; load {os.getloadavg()[0]:.1f}")  # fmt: skip
         print("| from the line of the failed member to | s, median | 99 % | most | seen |")
@@ -231,6 +237,7 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=20_000, help="a second")
     parser.add_argument("--rebalances", type=float, default=5, help="a second")
     parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--lived", type=int, default=1, help="rebalances of each group before")
     signal.signal(signal.SIGTERM, unwind_once)  # the lab goes with it
     measure(parser.parse_args())
 
