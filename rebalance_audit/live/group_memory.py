@@ -72,7 +72,8 @@ class GroupMemory:
 
     @classmethod
     def of(cls, past: GroupPast) -> GroupMemory:
-        found = cls(is_whole=past.is_whole, is_new=not past.events, start=past.start, stored_marks=past.marks)
+        is_new = not past.events and past.start is None
+        found = cls(is_whole=past.is_whole, is_new=is_new, start=past.start, stored_marks=past.marks)
         for event in past.events:
             found.add(event)
         for record in () if past.start is None else past.start.latest:
