@@ -111,12 +111,14 @@ def rows_with(
     columns: Sequence[str] | None,
     values: Mapping[str, Collection[str | None]],
     version: int | None = None,
+    bound: Least | None = None,
 ) -> pa.Table:
-    """The table's rows with one of few values in each of these columns (None: null). Most row groups hold none, which
-    their statistics show: DuckDB takes longer to bind the question than it takes to read the others."""
+    """The table's rows with one of few values in each of these columns (None: null), within the bound, whose column is
+    one of `columns`. Most row groups hold none, which their statistics show: DuckDB takes longer to bind the question
+    than it takes to read the others."""
     schema = warehouse.schema(table)
     schema = schema if columns is None else pa.schema([schema.field(column) for column in columns])
-    chosen = chosen_rows(warehouse.files(table, version), schema, values)
+    chosen = chosen_rows(warehouse.files(table, version), schema, values, bound)
     return pa.concat_tables([no_rows(schema), *(of_group.rows for of_group in chosen)])
 
 

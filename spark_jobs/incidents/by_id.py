@@ -26,13 +26,12 @@ _DIGITS = 4
 
 
 def add_rows(writer: TaskWriter, table: str, rows: pa.RecordBatch, recent: Mapping[str, int]) -> None:
-    """Incidents that are open, or end at the moment `recent` of their cluster or later, go into files of their own:
-    each run asks for them, and by their ids they would be in all files."""
-    if table != "gold.incident":
-        writer.add(table, rows)
-        return
+    """Incidents that are open, or end at the moment `recent` of their cluster or later, go into files of their own, and
+    so do marks from that moment on: each run asks for them, and by their ids they would be in all files."""
     since = pa.array([recent.get(cluster_id, 0) for cluster_id in rows["cluster_id"].to_pylist()], pa.int64())
-    is_recent = pc.or_kleene(pc.equal(rows["status"], "open"), pc.greater_equal(rows["last_at_ms"], since))
+    is_recent = pc.greater_equal(rows["last_at_ms" if table == "gold.incident" else "at_ms"], since)
+    if table == "gold.incident":
+        is_recent = pc.or_kleene(pc.equal(rows["status"], "open"), is_recent)
     writer.add(table, rows, is_recent.fill_null(True).to_numpy(zero_copy_only=False))
 
 

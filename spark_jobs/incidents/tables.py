@@ -17,6 +17,7 @@ from rebalance_audit.domain.incidents import incident_row, mark_row
 from rebalance_audit.domain.incidents.around import MARGIN_MS, NOTHING_NEW, Around, incidents_around
 from rebalance_audit.domain.reassign.model import Reassignment
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.row_groups import Least
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.engine import Engine
 from spark_jobs.group_evidence import seen_until_ms
@@ -170,7 +171,11 @@ def _marks_around(
     own = [group_id for group_id in news if group_id is not None] + (["*"] if found.apart else [])
     of_others = {group_id for group_id, _ in found.marked}
     wanted = {"scope": {*own, *of_others}, "source": ["evidence"], "cluster_id": [cluster_id]}
-    rows = rows_with(warehouse, "gold.mark", ["cluster_id", "mark_id", "scope", "at_ms"], wanted)
+    floors = {scope: found.after_ms.get(scope, found.from_ms - 1) + 1 for scope in own}
+    for scope, at_ms in found.marked:
+        floors[scope] = min(at_ms, floors.get(scope, at_ms))
+    bound = Least("at_ms", "scope", floors)
+    rows = rows_with(warehouse, "gold.mark", ["cluster_id", "mark_id", "scope", "at_ms"], wanted, bound=bound)
     return [
         row
         for row in rows.to_pylist()

@@ -1,4 +1,4 @@
-"""Incidents that each run asks for are in files of their own."""
+"""Incidents and marks that each run asks for are in files of their own."""
 
 from __future__ import annotations
 
@@ -32,9 +32,28 @@ def test_open_and_recent_incidents_are_apart(tmp_path: Path) -> None:
         incident(5, "b", "over", 5_000),
         incident(6, "of nothing that is known", "over", 0),
     ]
-    writer = TaskWriter(str(tmp_path))
-    for batch in rows_to_table("gold.incident", rows).to_batches():
-        add_rows(writer, "gold.incident", batch, RECENT)
-    files = files_by_table(pa.Table.from_batches(list(writer.written()), WRITTEN))["gold.incident"]
-    ids = {tuple(rows_on_disk(file, ["incident_id"])["incident_id"].to_pylist()) for file in files}
+    ids = ids_by_file(tmp_path, "gold.incident", "incident_id", rows)
     assert ids == {("i1", "i4"), ("i2", "i3", "i5", "i6")}
+
+
+def test_recent_marks_are_apart(tmp_path: Path) -> None:
+    rows = [
+        {
+            "cluster_id": cluster_id,
+            "mark_id": f"m{at_ms}",
+            "at_ms": at_ms,
+            "source": "evidence",
+            "text": "t",
+            "scope": "g",
+        }
+        for cluster_id, at_ms in (("a", 999), ("a", 1_000), ("b", 4_999), ("b", 5_000))
+    ]
+    assert ids_by_file(tmp_path, "gold.mark", "mark_id", rows) == {("m4999", "m999"), ("m1000", "m5000")}
+
+
+def ids_by_file(folder: Path, table: str, key: str, rows: list[dict[str, Any]]) -> set[tuple[str, ...]]:
+    writer = TaskWriter(str(folder))
+    for batch in rows_to_table(table, rows).to_batches():
+        add_rows(writer, table, batch, RECENT)
+    files = files_by_table(pa.Table.from_batches(list(writer.written()), WRITTEN))[table]
+    return {tuple(sorted(rows_on_disk(file, [key])[key].to_pylist())) for file in files}

@@ -12,6 +12,7 @@ import pytest
 from rebalance_audit.domain.causes import MEMBER_FAILED
 from rebalance_audit.domain.tables import BY_NAME
 from rebalance_audit.warehouse.arrow_tables import rows_to_table
+from rebalance_audit.warehouse.row_groups import Least
 from rebalance_audit.warehouse.warehouse import Warehouse
 from spark_jobs.group_rows import rows_with
 from spark_jobs.incidents import departures as of_files
@@ -60,6 +61,22 @@ def test_rows_with_few_values_may_have_none_of_them_but_null(tmp_path: Path) -> 
     listed = warehouse.read(table, ["finding_id"], "group_id IS NULL OR group_id = 'g1'")
     assert sorted(either["finding_id"].to_pylist()) == sorted(listed["finding_id"].to_pylist())
     assert rows_with(warehouse, "gold.mark", None, {"scope": ["*"]}).num_rows == 0  # nobody wrote it yet
+
+
+def test_rows_with_few_values_may_have_a_bound_for_each(tmp_path: Path) -> None:
+    random, warehouse = Random(3), Warehouse.open(tmp_path, create=True)
+    for part in range(4):
+        rows = [
+            {"cluster_id": "a", "mark_id": f"m{part}-{n}", "at_ms": 100 * part + random.randrange(200),
+             "source": "evidence", "text": "t", "scope": random.choice(["g", "h", "i", "*"])}
+            for n in range(60)
+        ]  # fmt: skip
+        warehouse.append("gold.mark", rows_to_table("gold.mark", rows))
+    bound = Least("at_ms", "scope", {"g": 150, "h": 420, "*": None})
+    found = rows_with(warehouse, "gold.mark", ["mark_id", "at_ms"], {"scope": ["g", "h", "*"]}, bound=bound)
+    asked = "scope = 'g' AND at_ms >= 150 OR scope = 'h' AND at_ms >= 420 OR scope = '*'"
+    listed = warehouse.read("gold.mark", ["mark_id"], asked)
+    assert sorted(found["mark_id"].to_pylist()) == sorted(listed["mark_id"].to_pylist()) != []
 
 
 def test_few_rows_show_the_departures_that_sql_finds_in_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
