@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rebalance_audit.warehouse.warehouse import Warehouse
@@ -59,8 +59,21 @@ def produced(bootstrap: str) -> None:
 def commits(client: dict[str, Any], group: str, *, first: int) -> None:
     consumer = Consumer({**client, "group.id": group, "enable.auto.commit": False})
     for offset in range(first, first + COMMITS):
-        consumer.commit(offsets=[TopicPartition("orders", offset % 4, offset)], asynchronous=False)
+        commit(consumer, TopicPartition("orders", offset % 4, offset))
     consumer.close()
+
+
+def commit(consumer: Consumer, position: TopicPartition) -> None:
+    """A broker that has just begun may refuse the first ones, which leaves nothing in its log."""
+    until = time.monotonic() + 30
+    while True:
+        try:
+            consumer.commit(offsets=[position], asynchronous=False)
+            return
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_COORDINATOR or time.monotonic() > until:
+                raise
+            time.sleep(0.1)
 
 
 def streamed(bootstrap: str, warehouse: Path) -> list[str]:
