@@ -7,6 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from rebalance_audit.domain.detect import LimitsOf
 from rebalance_audit.domain.gather.belonging import Route
 from rebalance_audit.domain.gather.clocks import NodeClock
@@ -136,10 +139,11 @@ class WarehousePast:
         behind_ms = most_behind_ms({self._cluster_id: self._clocks})
         from_ms = {group_id: start["read_from_ms"] for group_id, start in starts.items()}
         events = self._of_few("silver.group_event", "at_ms", {g: at_ms - behind_ms for g, at_ms in from_ms.items()})
+        refs = {ref for start in starts.values() for ref in start["latest"]}
         oldest = {
             group_id: min(map(offset_of, start["latest"])) for group_id, start in starts.items() if start["latest"]
         }
-        records = self._of_few("silver.group_event", "offset", oldest)
+        records = self._of_few("silver.group_event", "offset", oldest, refs)
         marks = self._of_few("silver.commit_mark", "first_at_ms", from_ms)
         found: dict[str, GroupPast] = {}
         for group_id, start in starts.items():
@@ -173,13 +177,18 @@ class WarehousePast:
                     starts[group_id] = row
         return starts
 
-    def _of_few(self, table: str, column: str, floors: Mapping[str, int]) -> dict[str, list[dict[str, Any]]]:
-        """By group: the rows that have so much in this column, or more."""
+    def _of_few(
+        self, table: str, column: str, floors: Mapping[str, int], refs: Collection[str] | None = None
+    ) -> dict[str, list[dict[str, Any]]]:
+        """By group: the rows that have so much in this column, or more. `refs`: only these."""
         asked = places_table((self._cluster_id, group_id) for group_id in floors)
         bound = Least(column, "group_id", floors)
         by_group: dict[str, list[dict[str, Any]]] = defaultdict(list)
         if floors:
-            for row in rows_of_groups(self._warehouse, table, None, asked, bound=bound).to_pylist():
+            rows = rows_of_groups(self._warehouse, table, None, asked, bound=bound)
+            if refs is not None:  # a member's record may be as old as the group
+                rows = rows.filter(pc.is_in(rows["ref"], pa.array(sorted(refs), pa.string())))
+            for row in rows.to_pylist():
                 if row[column] is not None and row[column] >= floors[row["group_id"]]:
                     by_group[row["group_id"]].append(row)
         return by_group
