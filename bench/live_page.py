@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from infra.lab.processes import unwind_once
 from tests.app.serving import browser, settled
 
 SESSION_ENDED = re.compile(r"^\[([-\d]+ [:\d]+,\d+)\](.*(?:has failed, removing it|session expired).*)", re.MULTILINE)
@@ -76,6 +77,7 @@ def measured(page: Any, logs: Path, group: str, process: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=3)
+    signal.signal(signal.SIGTERM, unwind_once)  # the lab goes with it
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-live-") as folder, browser() as chromium:
         demo, address, logs, members = started(f"{folder}/warehouse")

@@ -12,11 +12,11 @@ years costs what it costs in its first weeks. Where much happens within minutes 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
-from rebalance_audit.domain.client_families import Families, families_shown, shown
+from rebalance_audit.domain.client_families import families_shown, shown
 from rebalance_audit.domain.model import (
     CommitMark,
     ConnectRecord,
@@ -80,9 +80,6 @@ class Width(NamedTuple):
     rounds: int
     ms: int
 
-    def times(self, count: int) -> Width:
-        return Width(count * self.pieces, count * self.rounds, count * self.ms)
-
 
 class NumberRun(NamedTuple):
     """A stretch of rebalances in which numbers only grew: the group was not deleted in it."""
@@ -137,12 +134,12 @@ def reconstruct_in_windows(
         5 6 7 8 9                      7 8 9                   the latest record of each key in 0 to 4
     """
     beside = Width(around, rounds, ROUNDS_MS)
-    own = Width(1 + window - 2 * around, *beside.times(_OWN_SHARE)[1:])
-    first = Width(window, *beside.times(_OWN_SHARE + 2)[1:])
+    own = Width(1 + window - 2 * around, _OWN_SHARE * rounds, _OWN_SHARE * ROUNDS_MS)
+    first = Width(window, own.rounds + 2 * rounds, own.ms + 2 * ROUNDS_MS)
     coming = iter(pieces)
     held: list[tuple[int, Piece]] = []
     latest: dict[Hashable, GroupRecord] = {}
-    stated: dict[str, Families] = {}
+    stated: Stated = ()
     ownerless: Ownerless = ()
     seam: Seam | None = None
     since_ms: int | None = None
@@ -159,8 +156,7 @@ def reconstruct_in_windows(
     else:
         numbers = _Numbers(start.runs)
         latest = {_key(record): record for record in start.latest}
-        stated = {client_id: families_shown(libraries) for client_id, libraries in start.stated}
-        ownerless = start.ownerless
+        stated, ownerless = start.stated, start.ownerless
         seam, since_ms, row_count = start.seam, start.shown_until_ms, start.row_count
         ahead = next(coming, None)
         while ahead is not None and ahead[0] < start.read_until_ms:
@@ -169,8 +165,7 @@ def reconstruct_in_windows(
         ahead = _take(held, ahead, coming, own)
     while True:
         evidence = gather([*latest.values(), *(piece for _, piece in held)])
-        shown_as = tuple((client_id, shown(families)) for client_id, families in sorted(stated.items()))
-        whole = reconstruct(changed(evidence, is_continued=bool(latest), stated=shown_as, ownerless=ownerless))
+        whole = reconstruct(changed(evidence, is_continued=bool(latest), stated=stated, ownerless=ownerless))
         place = _place(whole.rebalances, seam)
         rows = whole.rebalances[place:]
         until = None if ahead is None else _place_before(held, len(held), beside)
@@ -192,9 +187,8 @@ def reconstruct_in_windows(
         kept = bisect_left(held, read_from_ms, key=itemgetter(0))
         _add_latest(latest, held[:kept])
         ownerless = _ownerless(ownerless, held[:kept])
-        stated = stated_families((piece for _, piece in held[:kept] if isinstance(piece, LogEvent)), stated)
         named = _clients_of([*latest.values(), *(piece for _, piece in held[kept:])])
-        stated = {client_id: families for client_id, families in stated.items() if client_id in named}
+        stated = _stated(stated, held[:kept], named)
         checkpoint = Checkpoint(
             read_from_ms,
             read_until_ms,
@@ -203,7 +197,7 @@ def reconstruct_in_windows(
             seam,
             numbers.runs,
             tuple(sorted(latest.values(), key=attrgetter("at_ms", "offset"))),
-            tuple((client_id, shown(families)) for client_id, families in sorted(stated.items())),
+            stated,
             ownerless,
         )
         held = held[kept:]
@@ -287,6 +281,13 @@ def _ownerless(before: Ownerless, pieces: Iterable[tuple[int, Piece]]) -> Ownerl
         topics = set().union(*(member.topics or () for member in members)) if members else topics
         had |= held
     return tuple(sorted(each for each in had - held if topics is None or each[0] in topics))
+
+
+def _stated(before: Stated, pieces: Iterable[tuple[int, Piece]], named: Collection[str]) -> Stated:
+    """What lines up to the end of these pieces state of the named clients."""
+    lines = (piece for _, piece in pieces if isinstance(piece, LogEvent))
+    found = stated_families(lines, {client_id: families_shown(libraries) for client_id, libraries in before})
+    return tuple((client_id, shown(families)) for client_id, families in sorted(found.items()) if client_id in named)
 
 
 def _clients_of(pieces: Iterable[Piece]) -> set[str]:
