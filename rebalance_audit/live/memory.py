@@ -21,15 +21,14 @@ from rebalance_audit.domain.explain.present import Running, going_on
 from rebalance_audit.domain.gather.belonging import ClusterFacts, Route, groups_by_route, routes_of
 from rebalance_audit.domain.gather.clocks import PAIRED_KINDS, NodeClock, ZoneSource, pairs_by_node
 from rebalance_audit.domain.gather.commit_marks import mark_of
-from rebalance_audit.domain.gather.groups import clocks_of, group_evidence
-from rebalance_audit.domain.gather.windows import Checkpoint, Piece, reconstruct_in_windows
+from rebalance_audit.domain.gather.groups import clocks_of
+from rebalance_audit.domain.gather.windows import Checkpoint, Piece, gathering, reconstruct_in_windows
 from rebalance_audit.domain.incidents import ClusterRows, Incident
 from rebalance_audit.domain.kinds import FindingStatus
 from rebalance_audit.domain.log_lines import Torn, parse_lines
 from rebalance_audit.domain.measure.pauses import measure
 from rebalance_audit.domain.metadata import SourceMetadata, is_metadata_topic
 from rebalance_audit.domain.model import (
-    CommitMark,
     ConnectRecord,
     Finding,
     GroupEvidence,
@@ -317,13 +316,7 @@ class ClusterMemory:
         self._around.put(group_id, group.rebalances, group.tasks, group.findings, is_whole=group.is_whole)
 
     def _reconstruct(self, group_id: str, group: GroupMemory) -> None:
-        clocks, topic_names = self._clocks_now(group), sorted(self._topic_names)
-
-        def gather(pieces: Iterable[Piece]) -> GroupEvidence:
-            marks = [piece for piece in pieces if isinstance(piece, CommitMark)]
-            events = [piece for piece in pieces if not isinstance(piece, CommitMark)]
-            return group_evidence(self.cluster_id, group_id, events, marks, clocks, topic_names)
-
+        gather = gathering(self.cluster_id, group_id, self._clocks_now(group), sorted(self._topic_names))
         evidence = gather([*group.events.values(), *group.all_marks()])
         is_connect = is_connect_group(evidence)
         if not is_connect and group.has_many_rounds:

@@ -25,9 +25,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_audit.domain.gather.clocks import NodeClock
-from rebalance_audit.domain.gather.groups import group_evidence
-from rebalance_audit.domain.gather.windows import AROUND, WINDOW, Checkpoint, Piece, reconstruct_in_windows
-from rebalance_audit.domain.model import CommitMark, GroupEvidence, Rebalance
+from rebalance_audit.domain.gather.windows import (
+    AROUND,
+    WINDOW,
+    Checkpoint,
+    Piece,
+    gathering,
+    reconstruct_in_windows,
+)
+from rebalance_audit.domain.model import Rebalance
 from rebalance_audit.domain.reconstruct import Contradiction
 from rebalance_audit.warehouse.arrow_tables import arrow_schema, rows_to_table
 from rebalance_audit.warehouse.row_groups import files_with_values
@@ -327,17 +333,7 @@ def _rows_of(
     around: int,
 ) -> Iterator[tuple[str, Any]]:
     """(table, row) of all that the evidence of one group shows."""
-
-    def gather(pieces: Sequence[Piece]) -> GroupEvidence:
-        return group_evidence(
-            cluster_id,
-            group_id,
-            [piece for piece in pieces if not isinstance(piece, CommitMark)],
-            [piece for piece in pieces if isinstance(piece, CommitMark)],
-            clocks,
-            topic_names,
-        )
-
+    gather = gathering(cluster_id, group_id, clocks, topic_names)
     start = None
     if point is not None:
         start, pieces = checkpoint_of(point, pieces)

@@ -12,11 +12,13 @@ years costs what it costs in its first weeks. Where much happens within minutes 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from rebalance_audit.domain.client_families import families_shown, shown
+from rebalance_audit.domain.gather.clocks import NodeClock
+from rebalance_audit.domain.gather.groups import group_evidence
 from rebalance_audit.domain.model import (
     CommitMark,
     ConnectRecord,
@@ -110,6 +112,19 @@ class Checkpoint(NamedTuple):
     """`GroupEvidence.stated` of lines before `read_from_ms`: of clients that the records from there on name."""
     ownerless: Ownerless = ()
     """`GroupEvidence.ownerless` at `read_from_ms`: of topics that members subscribe to."""
+
+
+def gathering(
+    cluster_id: str, group_id: str, clocks: Mapping[str, NodeClock], topic_names: Sequence[tuple[str, str]]
+) -> Gather:
+    """`gather` of one group, as `reconstruct_in_windows` takes it. Arguments as for `group_evidence`."""
+
+    def gather(pieces: Sequence[Piece]) -> GroupEvidence:
+        events = [piece for piece in pieces if not isinstance(piece, CommitMark)]
+        marks = [piece for piece in pieces if isinstance(piece, CommitMark)]
+        return group_evidence(cluster_id, group_id, events, marks, clocks, topic_names)
+
+    return gather
 
 
 def reconstruct_in_windows(
